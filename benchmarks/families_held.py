@@ -1,6 +1,6 @@
 """Anatomies held against the settings that models were built from: is each number of it one that the settings have?
 
-    python benchmarks/families_held.py FOLDER [FAMILY ...]
+    python benchmarks/families_held.py FOLDER [FAMILY ...] [--library diffusers]
 
 FOLDER is where `families.py --keep` left its traces. A tower's layers, widths, heads, words and experts are looked for
 among the settings of their kind, those of parts included. What is not found is printed: it is a sum of several
@@ -10,12 +10,11 @@ settings, or it is false, and somebody has to look.
 import argparse
 import lzma
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from families import LACKING
+from libraries import LIBRARIES
 
 from xray.ir.json_form import trace_from_json
 from xray.story.anatomy.attentions import Attention
@@ -41,13 +40,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the traces are")
     parser.add_argument("families", nargs="*")
+    parser.add_argument("--library", choices=("transformers", "diffusers"), default="transformers")
     options = parser.parse_args()
     files = sorted(options.folder.glob("*.json.xz"))
     names = options.families or [file.name.removesuffix(".json.xz") for file in files]
     right = wrong = 0
     for name in names:
         trace = trace_from_json(lzma.decompress((options.folder / f"{name}.json.xz").read_bytes()))
-        held = list(hold(anatomy(trace), read_settings(name)))
+        held = list(hold(anatomy(trace), read_settings(LIBRARIES[options.library].settings(name))))
         missed = [told for told, is_there in held if not is_there]
         right, wrong = right + len(held) - len(missed), wrong + len(missed)
         if missed:
@@ -55,13 +55,8 @@ def main() -> None:
     sys.stdout.write(f"{len(names)} families: {right:,} numbers are in their settings, {wrong} are not.\n")
 
 
-def read_settings(family: str) -> Mapping[str, frozenset[float]]:
-    """The numbers of a family's settings by kind."""
-    from transformers import CONFIG_MAPPING
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        settings = CONFIG_MAPPING[family](**LACKING.get(family, {})).to_dict()
+def read_settings(settings: Mapping[str, Any]) -> Mapping[str, frozenset[float]]:
+    """The numbers of some settings by kind."""
     named = list(list_numbers(settings))
     return {
         kind: frozenset(number for name, number in named if any(word in name for word in words))

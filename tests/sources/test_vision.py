@@ -1,17 +1,14 @@
 """Models of timm, torchvision and diffusers by their names."""
 
 import importlib.util
-from types import SimpleNamespace
 
 import pytest
 
 from xray.capture.targets.target import run_target
 from xray.errors import TraceError
-from xray.sources.diffusion import RULES, SETTINGS
-from xray.sources.family_inputs import guess
 from xray.sources.loading import load_source
 from xray.sources.request import Request
-from xray.sources.sizes import Sizes, Wishes
+from xray.sources.sizes import Wishes
 
 HAS = {name: importlib.util.find_spec(name) is not None for name in ("timm", "torchvision", "diffusers")}
 
@@ -45,15 +42,3 @@ def test_a_package_that_is_missing_is_named(name):
         pytest.skip("none is missing")
     with pytest.raises(TraceError, match=f"needs the package {name}. Install it with: pip install {name}"):
         load_source(f"{name}:anything")
-
-
-def test_inputs_for_models_of_diffusers_follow_from_their_settings_whether_that_is_installed_or_not():
-    sizes = Sizes(SimpleNamespace(in_channels=3, sample_size=9), Wishes(), SETTINGS)
-    made = next(guess(["hidden_states", "timestep", "encoder_hidden_states"], RULES, sizes, has_storage=False))
-
-    assert {name: (len(one.shape), one.shape[1:2]) for name, one in made.values.items()} == {
-        "hidden_states": (4, (3,)),
-        "timestep": (1, ()),
-        "encoder_hidden_states": (3, (sizes["words"],)),
-    }
-    assert made.axes["hidden_states"][0] == "batch"

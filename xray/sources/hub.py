@@ -16,10 +16,11 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Found:
-    """A model's settings as they were found: under the name that was asked for, in a file."""
+    """A model's settings as they were found: under the name that was asked for, in a file; in none where they are the
+    defaults of a library."""
 
     name: str
-    file: Path
+    file: Path | None
     settings: Mapping[str, Any]
     is_from_hub: bool = False
 
@@ -60,8 +61,8 @@ def read_settings(path: Path) -> Mapping[str, Any]:
     return settings
 
 
-def fetch_config(name: str) -> Path:
-    """The `config.json` of a model on the hub, through the cache of the hub's client.
+def fetch_config(name: str, file: str = CONFIG) -> Path:
+    """A file of settings of a model on the hub, through the cache of the hub's client.
 
     The hub is asked once, without the client's retries: where there is no network, that is said at once.
 
@@ -75,8 +76,8 @@ def fetch_config(name: str) -> Path:
         raise TraceError(describe_missing("huggingface_hub", f"hf:{name}")) from error
     shown = show_controls(name)
     try:
-        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(name, CONFIG), timeout=PATIENCE_S)
-        return Path(huggingface_hub.hf_hub_download(name, CONFIG))
+        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(name, file), timeout=PATIENCE_S)
+        return Path(huggingface_hub.hf_hub_download(name, file))
     except errors.HFValidationError as error:
         raise TraceError(
             f"{shown!r} is no model's name. Write owner/model, as in hf:Qwen/Qwen3-8B, or a folder that is there."
@@ -90,22 +91,22 @@ def fetch_config(name: str) -> Path:
             f"the hub has no model {shown}, or it is private. Check the name; for a private one: hf auth login"
         ) from error
     except errors.LocalEntryNotFoundError as error:
-        return find_cached(name, error)
+        return find_cached(name, file, error)
     except errors.EntryNotFoundError as error:
-        raise TraceError(f"{shown} has no {CONFIG} on the hub. Choose a model that has one.") from error
+        raise TraceError(f"{shown} has no {show_controls(file)} on the hub. Choose a model that has one.") from error
     except Exception as error:  # the network's errors are of whatever client stands below
-        return find_cached(name, error)
+        return find_cached(name, file, error)
 
 
-def find_cached(name: str, cause: Exception) -> Path:
-    """The settings of a model as they were fetched some time before.
+def find_cached(name: str, file: str, cause: Exception) -> Path:
+    """A file of a model's settings as it was fetched some time before.
 
     Raises:
-        TraceError: they never were.
+        TraceError: it never was.
     """
     import huggingface_hub
 
-    cached = huggingface_hub.try_to_load_from_cache(name, CONFIG)
+    cached = huggingface_hub.try_to_load_from_cache(name, file)
     if isinstance(cached, str):
         return Path(cached)
     reason = show_controls(" ".join(str(cause).split())[:120]).rstrip(".")
@@ -117,6 +118,8 @@ def find_cached(name: str, cause: Exception) -> Path:
 
 def fetch_beside(found: Found, file: str) -> Path | None:
     """Another file of a model, from the place where its settings were found; None where it is not to be had."""
+    if found.file is None:
+        return None
     if not found.is_from_hub:
         path = found.file.parent / file
         return path if path.is_file() else None

@@ -4,19 +4,34 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from xray.errors import TraceError, UsageError
-from xray.sources.hub import Found, describe_missing
+from xray.sources.hub import Found, describe_missing, find_config
 from xray.sources.quiet import quietly
 from xray.sources.sizes import list_places
 from xray.text import show_controls
 
 AUTO = "AutoModelFor"
 BASE = "base"
+DEFAULT_KINDS = (
+    "seq2seq-lm",
+    "speech-seq2seq",
+    "image-text-to-text",
+    "multimodal-lm",
+    "text-to-waveform",
+    "causal-lm",
+    "ctc",
+    "masked-lm",
+    "image-classification",
+    "object-detection",
+)
+"""As the first of these that it comes as, a family is built of which the default settings are asked for, else bare."""
 MOST_LISTED = 8
 LACKING, PIP = re.compile(r"requires the ([\w.-]+) library"), re.compile(r"`(pip install [\w.-]+)`")
 """How the library says which package a class needs, and how it is installed."""
@@ -32,6 +47,35 @@ class Recipe:
     def build(self) -> nn.Module:
         """A new model, as it is used: evaluating, not training."""
         return self.make(copy.deepcopy(self.config)).eval()
+
+
+def find_model(name: str) -> Found:
+    """The settings of a model by its name, or the defaults of a family of the library, as of "bert".
+
+    Raises:
+        TraceError: there is no such model, file or family.
+    """
+    if "/" in name or Path(name).expanduser().exists():
+        return find_config(name)
+    families = list_families()
+    if name in families:
+        return Found(name, None, {"model_type": name})
+    try:
+        return find_config(name)
+    except TraceError as error:
+        near = get_close_matches(name, families, 3)
+        more = f" Or give a family of the library, such as {', '.join(near)}." if near else ""
+        raise TraceError(f"{error}{more}") from error
+
+
+def list_families() -> list[str]:
+    """The names of the library's families; none where it is missing."""
+    try:
+        import transformers
+    except ModuleNotFoundError:
+        return []
+    with quietly():
+        return list(transformers.CONFIG_MAPPING)
 
 
 def read_recipe(
@@ -73,7 +117,8 @@ def read_config(transformers: Any, found: Found) -> Any:
     if kind not in transformers.CONFIG_MAPPING:
         raise TraceError(describe_unknown(f"the model type {show_controls(kind)!r}", transformers, found, ""))
     try:
-        config = transformers.CONFIG_MAPPING[kind].from_json_file(str(found.file))
+        own = transformers.CONFIG_MAPPING[kind]
+        config = own() if found.file is None else own.from_json_file(str(found.file))
     except Exception as error:  # the library's own checks, and whatever a wrong type of value breaks in them
         raise TraceError(f"transformers cannot take the settings of {shown}: {describe(error)}. Mend them.") from error
     config.name_or_path = found.name
@@ -82,6 +127,8 @@ def read_config(transformers: Any, found: Found) -> Any:
 
 def choose_class(transformers: Any, config: Any, found: Found, kind: str | None) -> Any:
     """The class of the model: that of the kind asked for, else the one that the settings name.
+
+    Of default settings, which name none, it is the first of the kinds that families are built as.
 
     Raises:
         TraceError: the settings name none, or one that the library does not have.
@@ -94,6 +141,8 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
         raise UsageError(
             f"{show_controls(found.name)} does not come as {show_controls(kind)!r}. Choose --as {list_some(kinds)}."
         )
+    if found.file is None and kinds:
+        return choose_default(kinds)
     named = found.settings.get("architectures")
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         raise TraceError(
@@ -108,6 +157,11 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
             f"the class {named[0]} of {show_controls(found.name)} is no model. Choose one with --as {list_some(kinds)}."
         )
     return model_class
+
+
+def choose_default(kinds: Mapping[str, Any]) -> Any:
+    """The class of a family of which the default settings are asked for."""
+    return next((kinds[one] for one in DEFAULT_KINDS if one in kinds), next(iter(kinds.values())))
 
 
 def list_kinds(transformers: Any, config: Any) -> dict[str, Any]:
@@ -174,7 +228,8 @@ def read_remote(transformers: Any, found: Found, kind: str | None) -> Recipe:
     Raises:
         TraceError: the code cannot be fetched, or fails.
     """
-    place = str(found.file.parent) if found.file.exists() and not found.is_from_hub else found.name
+    is_here = found.file is not None and found.file.exists() and not found.is_from_hub
+    place = str(found.file.parent) if found.file is not None and is_here else found.name
     named = (found.settings.get("architectures") or [""])[0]
     auto = found.settings["auto_map"]
     chosen = next((key for key, code in auto.items() if named and str(code).endswith(f".{named}")), "AutoModel")

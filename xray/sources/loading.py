@@ -6,7 +6,7 @@ from xray.capture.targets.inputs import Target
 from xray.capture.targets.target import load_target
 from xray.errors import UsageError
 from xray.ir.trace import Setting
-from xray.sources.diffusion import load_diffusers
+from xray.sources.diffusion.loading import load_diffusers
 from xray.sources.exported import load_exported
 from xray.sources.named import list_settings, load_named
 from xray.sources.request import Request

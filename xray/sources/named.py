@@ -10,26 +10,34 @@ from xray.capture.targets.inputs import Target
 from xray.ir.trace import Setting
 from xray.sources.answering import check_vocabulary, check_writes, let_answer, read_prompt
 from xray.sources.family_inputs import propose_inputs, takes_images
-from xray.sources.hub import find_config
-from xray.sources.library import Recipe, read_recipe
+from xray.sources.hub import Found
+from xray.sources.library import Recipe, find_model, read_recipe
 from xray.sources.request import Request
 from xray.sources.shrinking import list_cuts, shrink
 from xray.sources.sizes import Wishes
 from xray.sources.tokenising import find_tokeniser
-from xray.sources.ways import Feed, Made, SmallCopy, run_ways
+from xray.sources.ways import Feed, Made, SmallCopy, run_ways, tell_more
 
 LITTLE_SIDE = 64
 """The side of an image that a model gets which takes too long over the one that its settings speak of."""
 
+OF_DEFAULTS = "with the default settings of its family"
+
 
 def load_named(name: str, request: Request) -> Target:
-    """The model with the settings of a hub's model, a folder or a file, and inputs made for it.
+    """The model with the settings of a hub's model, a folder, a file or a family, and inputs made for it.
 
     Raises:
         TraceError: there is no such model, or the library cannot build it.
         UsageError: it does not come as what was asked for.
     """
-    found = find_config(name)
+    found = find_model(name)
+    target = load_found(found, request, name)
+    return tell_more(target, OF_DEFAULTS) if found.file is None else target
+
+
+def load_found(found: Found, request: Request, name: str) -> Target:
+    """The model with the settings that were found, to be called once, or to answer."""
     recipe = read_recipe(found, request.kind, trust_remote_code=request.trust_remote_code, dtype=request.dtype)
     if request.answer is None:
         return load_recipe(recipe, request, name)
@@ -68,7 +76,7 @@ def list_settings(name: str) -> dict[str, Setting]:
         TraceError: there is no such model, or the library does not know it.
     """
     settings: dict[str, Setting] = {}
-    waiting = [("", read_recipe(find_config(name)).config.to_dict())]
+    waiting = [("", read_recipe(find_model(name)).config.to_dict())]
     while waiting:
         before, inner = waiting.pop(0)
         for key, value in inner.items():

@@ -30,8 +30,8 @@ def check_there(text: str) -> None:
     if HUB_NAME.fullmatch(text):
         raise UsageError(f"there is no file {text}. Write hf:{text} for the model of this name on the hub.")
     raise UsageError(
-        f"there is no file {show_controls(text)}. Name a model, as hf:owner/model, a folder with a config.json, or "
-        "my_model.py:build."
+        f"there is no file {show_controls(text)}. Name a model, as hf:owner/model or hf:bert, a folder with a "
+        "config.json, or my_model.py:build."
     )
 
 

@@ -15,6 +15,7 @@ from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import CUTS, SMALL_COPY, WHOLE_PARAMS, Trace
+from xray.sources.casting import casts_without_storage
 from xray.sources.known_values import LengthyError, build_on_meta, known_values
 from xray.sources.quiet import quietly
 from xray.sources.request import Request
@@ -99,6 +100,16 @@ def link(target: Target, ways: Ways) -> Target:
             return None
 
     return replace(target, otherwise=go_on)
+
+
+def tell_more(target: Target, more: str) -> Target:
+    """The target and all behind it, which say of how they run something more."""
+
+    def go_on(error: BaseException) -> Target | None:
+        other = target.otherwise(error) if target.otherwise is not None else None
+        return None if other is None else tell_more(other, more)
+
+    return replace(target, told=f"{target.told}; {more}", otherwise=go_on)
 
 
 def list_ways(
@@ -216,7 +227,7 @@ class RepeatedChance(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 @contextmanager
 def without_storage(most: int | None = None) -> Iterator[None]:
     """A block in which a model runs that was built without storage, in no more operations than `most`."""
-    with quietly(), known_values(most):
+    with quietly(), casts_without_storage(), known_values(most):
         yield
 
 

@@ -378,3 +378,24 @@ def test_a_block_that_works_on_two_streams_is_the_sublayer_of_neither():
 
     assert "works.0#0" not in roles
     assert roles["works.0.wide#0"] == "feed-forward: widen"
+
+
+class Single(nn.Module):
+    """A layer in which one linear layer reads heads and a widened row end to end (the single-stream ones of Flux)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.asking = nn.LayerNorm(12), nn.Linear(12, 36)
+        self.wide, self.last = nn.Linear(12, 48), nn.Linear(60, 12)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        heads = (one.unflatten(2, (3, 4)).transpose(1, 2) for one in self.asking(normed).chunk(3, dim=2))
+        seen = nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+        return x + self.last(torch.cat([seen, nn.functional.gelu(self.wide(normed))], dim=2))
+
+
+def test_steps_of_a_layer_that_ends_in_one_linear_layer_for_both_sublayers_are_told():
+    roles = roles_of(nn.Sequential(Single(), Single()).eval(), torch.rand(2, 7, 12))
+
+    assert roles["0.add#0"] == "residual sum after self-attention and feed-forward"

@@ -146,7 +146,7 @@ def give_forward(given: Given, found: Branching, words: str, apart: set[int]) ->
     projections = projections_in(flow, nodes)
     last = projections[-1]
     wide = [node for node in projections[:-1] if width_out(flow, node) in (d_ff, 2 * (d_ff or 0))]
-    if len(projections) != len(wide) + 1 or len(wide) > 2:
+    if len(projections) != len(wide) + 1 or len(wide) not in (1, 2):
         give_operations(given, found, words, apart)
         return
     given.block({*wide, last}, words, apart)

@@ -1,0 +1,174 @@
+"""What a model of diffusers needs: the sizes of its latents, of the text that guides it, and of what else it reads."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from torch import nn
+
+from xray.sources.diffusion.reading import Reading, read_argument
+from xray.sources.family_inputs import read_parameters
+from xray.sources.sizes import DERIVED, Setting, Sizes, Wishes, find_setting, first_number
+
+HEIGHT, WIDTH, FRAMES, SOUND_FRAMES = 24, 40, 5, 48
+"""The latents' height, width and frames where the settings name none, and the frames of a sound."""
+ROWS, COLUMNS = 6, 9
+"""So many rows and columns of patches has an image that is handed over as rows of numbers."""
+SECOND_WORDS, IMAGE_WORDS = 7, 14
+"""So many words has the text of a second encoder, and so many rows the image that guides."""
+
+SETTINGS: Mapping[str, Setting] = {
+    "in_channels": Setting(("in_channels", "in_dim", "in_visual_dim", "latent_channels", "io_channels"), (), 4),
+    "text_width": Setting(
+        (
+            "caption_channels",
+            "cross_attention_dim",
+            "joint_attention_dim",
+            "text_embed_dim",
+            "text_dim",
+            "cap_feat_dim",
+            "encoder_hidden_size",
+        ),
+        (),
+        64,
+    ),
+    "pooled_width": Setting(("pooled_projection_dim",), (), 64),
+    "patch": Setting(("patch_size", "all_patch_size"), (), 1),
+    "patch_frames": Setting(("patch_size_t", "temporal_patch_size"), (), 1),
+    "head": Setting(("attention_head_dim", "head_dim"), (), 64),
+    "axes": Setting(("axes_dims_rope", "axes_dim_rope", "axes_dims"), (), 3),
+}
+"""Sizes that stand in the settings."""
+AXES: Mapping[str, str] = {
+    **dict.fromkeys(("batch_size", "batch", "bs", "bsz", "b", "B", "bzs"), "batch"),
+    **dict.fromkeys(("num_channels", "channels", "channel", "c", "C", "in_channels"), "in_channels"),
+    **dict.fromkeys(("num_frames", "num_frame", "frames", "frame", "f", "F", "t", "T"), "frames"),
+    **dict.fromkeys(("height", "h", "H"), "height"),
+    **dict.fromkeys(("width", "w", "W"), "width"),
+}
+"""How the code of diffusers calls the sizes of latents, and the words of X-Ray for them."""
+MAIN = ("hidden_states", "sample")
+"""How the latents of a model are called."""
+OF_LAYERS = {
+    nn.Conv1d: "batch in_channels ticks",
+    nn.Conv2d: "batch in_channels height width",
+    nn.Conv3d: "batch in_channels frames height width",
+}
+"""The latents that a convolution reads."""
+
+
+class Needs(Sizes):
+    """The sizes for one model of diffusers, from its settings and from what its code tells of its arguments."""
+
+    def __init__(self, model: nn.Module, wishes: Wishes, *, has_storage: bool) -> None:
+        config: Any = model.config
+        super().__init__(SimpleNamespace(**config), wishes, SETTINGS)
+        self.model = model
+        self.has_storage = has_storage
+        self.parameters = read_parameters(model)
+        self.readings: dict[str, Reading] = {}
+
+    def __getitem__(self, word: str) -> int:
+        return int(SIZES[word](self)) if word in SIZES else super().__getitem__(word)
+
+    def reading(self, name: str) -> Reading:
+        """What the model's code tells of an argument."""
+        if name not in self.readings:
+            self.readings[name] = read_argument(self.model, name)
+        return self.readings[name]
+
+    def setting(self, *names: str) -> Any:
+        """The first of these settings that there is, or the model keeps by such a name; None where there is none."""
+        found = find_setting(self.config, names)
+        kept = (vars(self.model).get(name) for name in names)
+        return next((one for one in kept if one is not None), None) if found is None else found
+
+    def number(self, *names: str) -> int:
+        """The same as a whole number, 0 where there is none."""
+        return first_number(self.setting(*names)) or 0
+
+    def annotated(self, name: str) -> str:
+        """What the forward says of which type an argument is; "" where it says nothing."""
+        told = self.parameters[name].annotation
+        return "" if told is inspect.Parameter.empty else str(told)
+
+    def width(self, name: str) -> int | None:
+        """So many numbers of a row does the first layer read that is given this argument; None where none is known."""
+        layer: Any = self.reading(name).layer
+        if layer is None or isinstance(layer, nn.Embedding):
+            return None
+        if hasattr(layer, "in_channels"):
+            return int(layer.in_channels)
+        return int(layer.weight.shape[-1])
+
+    def patches(self) -> tuple[int, int, int]:
+        """How many frames, rows and columns of the latents become one place."""
+        size = self.setting(*SETTINGS["patch"].names)
+        if isinstance(size, (list, tuple)) and len(size) == 3:
+            return int(size[0]), int(size[1]), int(size[2])
+        side = first_number(size) or 1
+        return self["patch_frames"], side, side
+
+    def latent_side(self, place: int) -> int:
+        """Height or width of the latents: as the settings have it, else a small one."""
+        size = self.setting("sample_size")
+        if isinstance(size, (list, tuple)) and len(size) >= 2:
+            return int(size[place - 2])
+        return first_number(size) or (HEIGHT, WIDTH)[place]
+
+    def count_words(self, *names: str) -> int:
+        """The words of a text for which a model has places, in no other number; 0 where they may be of any."""
+        return 0 if self.wishes.seq_len else self.number(*names)
+
+    def count_frames(self) -> int:
+        """Frames of the latents: a whole number of those that become one."""
+        each = self.patches()[0]
+        return FRAMES if each == 1 else 3 * each
+
+    def count_places(self) -> int:
+        """The places that the latents become, each of a patch of them."""
+        frames, rows, columns = self.patches()
+        main = next((name for name in MAIN if name in self.parameters), MAIN[0])
+        films = self["frames"] // frames if "frames" in self.latents(main)[0].split() else 1
+        return films * (self["height"] // rows) * (self["width"] // columns)
+
+    def latents(self, name: str) -> tuple[str, ...]:
+        """The words for the shape of latents that are given under a name, the likeliest first.
+
+        The code unpacks their sizes, or a layer reads them that takes but one kind. Where neither is to be seen, they
+        are images, rows of numbers, or films. "5@channels" is a size and the word for its axis.
+        """
+        reading = self.reading(name)
+        words = tuple(AXES.get(one, "") for one in reading.sizes)
+        if len(words) in {4, 5} and words[0] in {"", "batch"} and words.count("") <= 2:
+            return (" ".join(self.fill_in(words)),)
+        kind = next((one for one in OF_LAYERS if isinstance(reading.layer, one)), None)
+        if kind is not None and (reading.is_bare or not words):
+            channels = self.width(name) if reading.is_bare else self["in_channels"]
+            return (OF_LAYERS[kind].replace("in_channels", f"{channels}@channels"),)
+        if reading.layer is not None:
+            return (f"batch places {self.width(name)}",)
+        return ("batch in_channels height width", "batch places in_channels", "batch in_channels frames height width")
+
+    def fill_in(self, words: tuple[str, ...]) -> list[str]:
+        """The words with those of the sizes that the code gives no name: they are of the batch, and channels."""
+        filled = ["batch", *words[1:]]
+        return [f"{self['in_channels']}@channels" if word in {"", "in_channels"} else word for word in filled]
+
+
+SIZES: Mapping[str, Callable[[Needs], int]] = {
+    "words": lambda needs: needs.count_words("text_len", "max_text_seq_length") or DERIVED["words"](needs),
+    "words_2": lambda needs: needs.count_words("text_len_t5") or SECOND_WORDS,
+    "image_words": lambda needs: IMAGE_WORDS,
+    "height": lambda needs: needs.latent_side(0),
+    "width": lambda needs: needs.latent_side(1),
+    "frames": Needs.count_frames,
+    "ticks": lambda needs: needs.number("sample_size") or SOUND_FRAMES,
+    "rows": lambda needs: ROWS,
+    "columns": lambda needs: COLUMNS,
+    "places": lambda needs: ROWS * COLUMNS * (FRAMES if "num_frames" in needs.parameters else 1),
+    "latent_places": Needs.count_places,
+    "position_axes": lambda needs: len(needs.setting(*SETTINGS["axes"].names) or (0, 0, 0)),
+}
+"""Sizes that are chosen, or follow from others."""

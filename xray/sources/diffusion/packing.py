@@ -1,0 +1,79 @@
+"""What fills the arguments of a model of diffusers that are no chance numbers: places, sizes, lists, rotations."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from xray.sources.diffusion.needs import Needs
+from xray.sources.family_inputs import make_noise, read_dtype
+
+Shape = tuple[int, ...]
+Fill = Callable[[Needs, str, Shape], Any]
+
+
+def noise(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Chance numbers of the model's own type."""
+    return make_noise(shape, has_storage=needs.has_storage).to(read_dtype(needs.model))
+
+
+def of_one(number: float) -> Fill:
+    """A tensor of one number, a whole one where the forward says so, and where it says nothing and it is whole."""
+
+    def fill(needs: Needs, name: str, shape: Shape) -> Tensor:
+        is_whole = "Long" in needs.annotated(name) or isinstance(number, bool)
+        return torch.full(shape, number, dtype=torch.long if is_whole else torch.float32)
+
+    return fill
+
+
+def whole(number: int) -> Fill:
+    """A tensor of one whole number."""
+    return lambda needs, name, shape: torch.full(shape, number, dtype=torch.long)
+
+
+def rows_of(fill: Fill) -> Fill:
+    """A list with a tensor for each of a batch, where the shape is that of one of them."""
+    return lambda needs, name, shape: [fill(needs, name, shape) for _ in range(needs["batch"])]
+
+
+def size_of(word: str) -> Fill:
+    """A size as a number."""
+    return lambda needs, name, shape: needs[word]
+
+
+def image_places(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Row and column of each place of an image in two of the axes, and nothing in the others, as the pipelines do."""
+    places = torch.zeros(shape[-2:])
+    grid = torch.cartesian_prod(torch.arange(needs["rows"]), torch.arange(needs["columns"]))
+    places[:, 1 : 1 + grid.shape[1]] = grid
+    return places.expand(shape).contiguous()
+
+
+def text_places(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """The place of each word: in the last axis where there are four of them, else in none."""
+    places = torch.zeros(shape[-2:])
+    if shape[-1] > 3:
+        places[:, -1] = torch.arange(shape[-2])
+    return places.expand(shape).contiguous()
+
+
+def image_shapes(needs: Needs, _: str, shape: Shape) -> list[list[tuple[int, int, int]]]:
+    """Frames, rows and columns of the one image of each of a batch."""
+    return [[(1, needs["rows"], needs["columns"])] for _ in range(shape[0])]
+
+
+def image_sizes(needs: Needs, _: str, shape: Shape) -> Mapping[str, Tensor]:
+    """How large an image is to be, and how much wider than high."""
+    height, width = 8 * needs["height"], 8 * needs["width"]
+    return {
+        "resolution": torch.tensor([[height, width]] * shape[0], dtype=torch.float32),
+        "aspect_ratio": torch.tensor([[height / width]] * shape[0]),
+    }
+
+
+def rotary_pair(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the angles by which each place is turned."""
+    angles = torch.arange(shape[-2])[:, None] / 10_000 ** (torch.arange(shape[-1]) // 2 * 2 / shape[-1])
+    return angles.cos(), angles.sin()

@@ -1,0 +1,77 @@
+"""Rules for the arguments of models of diffusers: when each is made, of what shape, and what fills it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xray.sources.diffusion import packing
+from xray.sources.diffusion.needs import Needs
+
+When = Callable[[Needs], Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an argument is made: the words for its shape, what fills it, and when it is made though it could be missed.
+
+    The words are sizes of `Needs`, as in "batch words 4"; "own" is the width of the layer that reads the argument
+    first, and "own|text_width" is the other where no such layer is known. Where no shape is given, it is that of
+    latents. What a forward cannot do without is made always.
+    """
+
+    shape: str = ""
+    fill: packing.Fill = packing.noise
+    wanted: When = bool
+
+
+def always(_: Needs) -> bool:
+    return True
+
+
+def never(_: Needs) -> bool:
+    return False
+
+
+def has(*names: str) -> When:
+    """Whether one of these settings is set, and not to nothing."""
+    return lambda needs: any(needs.setting(name) for name in names)
+
+
+def reads(name: str) -> When:
+    """Whether some layer of the model reads an argument."""
+    return lambda needs: needs.reading(name).layer is not None
+
+
+TEXT = "batch words own|text_width"
+RULES: Mapping[str, Rule] = {
+    "sample": Rule(wanted=always),
+    "hidden_states": Rule(wanted=always),
+    "x": Rule("in_channels@channels 1@frames height width", packing.rows_of(packing.noise), always),
+    "timestep": Rule("batch", packing.of_one(1), always),
+    "timesteps": Rule("batch", packing.of_one(1), always),
+    "t": Rule("batch", packing.of_one(1), always),
+    "encoder_hidden_states": Rule(TEXT, wanted=always),
+    "encoder_hidden_states_t5": Rule("batch words_2 own", wanted=reads("encoder_hidden_states_t5")),
+    "encoder_hidden_states_image": Rule("batch image_words own", wanted=has("image_dim")),
+    "cap_feats": Rule("words text_width", packing.rows_of(packing.noise), always),
+    "encoder_attention_mask": Rule("batch words", packing.whole(1), never),
+    "encoder_hidden_states_mask": Rule("batch words", packing.whole(1), always),
+    "text_embedding_mask": Rule("batch words", packing.whole(1), always),
+    "text_embedding_mask_t5": Rule("batch words_2", packing.whole(1), always),
+    "pooled_projections": Rule("batch own|pooled_width", wanted=reads("pooled_projections")),
+    "guidance": Rule("batch", packing.of_one(4.0), has("guidance_embeds")),
+    "img_ids": Rule("places position_axes", packing.image_places, always),
+    "txt_ids": Rule("words position_axes", packing.text_places, always),
+    "img_shapes": Rule("batch", packing.image_shapes, always),
+    "num_frames": Rule("1", packing.size_of("frames"), always),
+    "height": Rule("1", packing.size_of("rows"), always),
+    "width": Rule("1", packing.size_of("columns"), always),
+    "added_cond_kwargs": Rule("batch", packing.image_sizes, has("use_additional_conditions")),
+    "image_meta_size": Rule("batch 6", packing.of_one(1), has("use_style_cond_and_image_meta_size")),
+    "style": Rule("batch", packing.whole(0), has("use_style_cond_and_image_meta_size")),
+    "image_rotary_emb": Rule(
+        "latent_places head", packing.rotary_pair, has("use_rotary_positional_embeddings", "cross_attention_dim_t5")
+    ),
+    "class_labels": Rule("batch", packing.whole(0), has("num_embeds_ada_norm", "num_class_embeds")),
+}
+"""An argument is made by the rule of its name, whatever the model."""
