@@ -117,3 +117,42 @@ def test_no_place_is_told_to_look_at_every_other_where_some_rows_alone_are_taken
 
     told = {describe_stage(tower, stage) for group in tower.groups for stage in group.stages}
     assert told == {"Places look at those that they may see.", "Each place alone, wider and back."}
+
+
+class Convolved(nn.Module):
+    """A map is convolved and added to itself, the class in front left as it is; behind that all rows look (CoaT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near, self.norm, self.look = (
+            nn.Conv2d(WIDTH, WIDTH, 3, padding=1),
+            nn.LayerNorm(WIDTH),
+            Attention(WIDTH, 3),
+        )
+
+    def forward(self, x):
+        maps = x[:, 1:].mT.unflatten(2, (TIMES, PLACES))
+        x = torch.cat((x[:, :1], (maps + self.near(maps)).flatten(2).mT), 1)
+        rows = self.norm(x)
+        return x + self.look(rows, rows)
+
+
+@pytest.fixture(scope="module")
+def convolved():
+    model = nn.Sequential(nn.Linear(7, WIDTH), *(part for _ in range(3) for part in (Convolved(), FeedForwardPart())))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(BATCH, 1 + PLACES * TIMES, 7)))
+    return column.towering
+
+
+def test_a_stream_goes_on_behind_a_sum_of_all_rows_but_the_first(convolved):
+    (group,) = convolved.tower.groups
+
+    parts = [stage.branches[0].part for stage in group.stages]
+    assert (group.count, parts) == (3, ["convolution", "attention", "feed_forward"])
+
+
+def test_rows_that_the_first_sum_alone_takes_are_not_taken_before_all_layers(convolved):
+    taken = convolved.layers[0][0].taken
+
+    assert taken is not None
+    assert taken not in convolved.entrance

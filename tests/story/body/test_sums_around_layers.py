@@ -102,3 +102,62 @@ def test_no_map_to_which_layers_of_rows_give_something_goes_on_as_their_stream()
     parts = [{branch.part for branch in tower.branches} for tower in found.towers]
     assert [tower.layers for tower, own in zip(found.towers, parts, strict=True) if "attention" in own] == [3]
     assert all(own in ({"convolution"}, {"attention", "feed_forward"}) for own in parts)
+
+
+class Weighed(nn.Module):
+    """Places are convolved, and weighed by what layers of a few rows of them made; that is added (CSATv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near, self.out = nn.Conv2d(WIDTH, WIDTH, 3, padding=1), nn.Conv2d(WIDTH, WIDTH, 1)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 2), norm="before") for _ in range(2))
+
+    def forward(self, x):
+        made = self.out(self.near(x).relu())
+        rows = functional.avg_pool2d(made, 2).flatten(2).mT
+        for layer in self.layers:
+            rows = layer(rows)
+        return x + made * functional.interpolate(rows.mT.unflatten(2, (2, 2)), scale_factor=2)
+
+
+def read_stages(*layers):
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 1), *layers, nn.Conv2d(WIDTH, 7, 1)).eval()
+    with torch.no_grad():
+        (tower,) = anatomy(xray.trace(model, torch.rand(2, 3, 4, 4))).towers
+    return tower.layers, [len(group.stages) for group in tower.groups]
+
+
+def test_layers_that_weigh_what_a_branch_made_are_part_of_it():
+    assert read_stages(*(Weighed() for _ in range(3))) == (3, [1])
+
+
+class Turned(nn.Module):
+    """A map whose places are weighed by a product of places, in no way that is known; and one of places that think."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(WIDTH, WIDTH, 1) for _ in range(2))
+
+    def forward(self, x):
+        rows = self.first(x).flatten(2)
+        return x + self.second((rows.mT @ rows @ rows.mT).mT.reshape(x.shape))
+
+
+class MapLayer(nn.Module):
+    """A layer of the places of a map."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer(WIDTH, Attention(WIDTH, 2), norm="before")
+
+    def forward(self, x):
+        return self.layer(x.flatten(2).mT).mT.unflatten(2, x.shape[2:])
+
+
+def test_blocks_that_are_not_known_and_others_behind_them_are_layers_of_a_stage():
+    stages = [
+        nn.Sequential(*(Turned() for _ in range(2))),
+        nn.Sequential(*[Turned(), Turned(), MapLayer(), MapLayer()]),
+    ]
+
+    assert read_stages(nn.Sequential(*stages)) == (6, [1, 2])

@@ -161,28 +161,28 @@ def test_what_the_stream_goes_through_past_a_block_of_convolutions_is_the_layers
 class Pooled(nn.Module):
     """Attention whose queries are pooled, a first row aside, as the stream is past it, made wider (MViT)."""
 
-    def __init__(self, wide):
+    def __init__(self, wide, cut):
         super().__init__()
-        self.norm, self.past = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, wide)
+        self.cut, self.norm, self.past = cut, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, wide)
         self.q, self.k, self.v = (nn.Linear(WIDTH, wide) for _ in range(3))
         self.out = nn.Linear(wide, wide)
 
     def forward(self, x):
         read = self.norm(x)
-        query = pool_behind_first(self.q(read))
+        query = self.pool(self.q(read))
         weights = (query @ self.k(read).mT / query.shape[-1] ** 0.5).softmax(-1)
-        return pool_behind_first(self.past(read)) + self.out(weights @ self.v(read))
+        return self.pool(self.past(read)) + self.out(weights @ self.v(read))
+
+    def pool(self, x):
+        first, places = self.cut(x)
+        made = nn.functional.max_pool3d(places.mT.unflatten(-1, (2, 4, 4)), (1, 2, 2))
+        return torch.cat((first, made.flatten(2).mT), dim=1)
 
 
-def pool_behind_first(x):
-    first, places = x.tensor_split((1,), dim=1)
-    made = nn.functional.max_pool3d(places.mT.unflatten(-1, (2, 4, 4)), (1, 2, 2))
-    return torch.cat((first, made.flatten(2).mT), dim=1)
-
-
-def test_a_stream_may_be_pooled_past_a_sublayer_with_a_first_row_aside():
+@pytest.mark.parametrize("cut", [lambda x: x.tensor_split((1,), dim=1), lambda x: (x[:, :1, :], x[:, 1:, :])])
+def test_a_stream_may_be_pooled_past_a_sublayer_with_a_first_row_aside(cut):
     wide = [nn.LayerNorm(2 * WIDTH), nn.Linear(2 * WIDTH, 31), nn.GELU(), nn.Linear(31, 2 * WIDTH)]
-    layers = [AttentionPart(), FeedForwardPart(), Pooled(2 * WIDTH), Added(nn.Sequential(*wide))]
+    layers = [AttentionPart(), FeedForwardPart(), Pooled(2 * WIDTH, cut), Added(nn.Sequential(*wide))]
     (tower,) = read(Reader(*layers), torch.randn(2, 1 + 2 * 4 * 4, 7)).towers
 
     stages = [stage for group in tower.groups for stage in group.stages]

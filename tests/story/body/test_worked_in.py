@@ -170,3 +170,55 @@ def test_a_tower_most_of_whose_weights_work_in_another_one_is_worked_in(one, oth
     towers: Any = [SimpleNamespace(sums=frozenset(), stagings=[nodes]) for nodes in held]
 
     assert are_worked_in(flow, towers) == told
+
+
+class Scales(nn.Module):
+    """Maps of two sizes: to what each has found that of the other is added, brought to its size (CoaT); or of one."""
+
+    def __init__(self, *, both):
+        super().__init__()
+        self.fine, self.coarse = (nn.ModuleList(ThinkOfMaps() for _ in range(2)) for _ in range(2))
+        self.both = both
+
+    def forward(self, fine, coarse):
+        one, other = self.fine[0](fine), self.coarse[0](coarse)
+        more = nn.functional.interpolate(other, scale_factor=2)
+        if self.both:
+            other = other + nn.functional.avg_pool2d(one, 2)
+        fine, coarse = fine + (one + more), coarse + other
+        return fine + self.fine[1](fine), coarse + self.coarse[1](coarse)
+
+
+class ThinkOfMaps(nn.Module):
+    """A product of places in no way that is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(WIDTH, WIDTH, 1) for _ in range(2))
+
+    def forward(self, x):
+        rows = self.first(x).flatten(2)
+        return self.second((rows.mT @ rows @ rows.mT).mT.reshape(x.shape))
+
+
+class Pyramid(nn.Module):
+    """Blocks of maps of two sizes."""
+
+    def __init__(self, *, both):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, WIDTH, 4, 4), nn.Conv2d(WIDTH, WIDTH, 2, 2)
+        self.blocks = nn.ModuleList(Scales(both=both) for _ in range(3))
+
+    def forward(self, image):
+        fine = self.first(image)
+        coarse = self.second(fine)
+        for block in self.blocks:
+            fine, coarse = block(fine, coarse)
+        return fine.mean((2, 3)) + coarse.mean((2, 3))
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_maps_of_two_sizes_that_give_each_other_what_they_found_are_no_towers(both):
+    (forward,) = xray.trace(Pyramid(both=both).eval(), torch.rand(BATCH, 3, 16, 16)).passes
+
+    assert bool(read_pass(forward).towers) != both

@@ -290,11 +290,10 @@ def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, 
 
 
 def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
-    """Whether two blocks of one class with a convolution each stand before others (SwiftFormer)."""
+    """Whether two blocks of one class come first: a convolution each (SwiftFormer), or one that is not known."""
     first = pieces[:2]
-    return all([name_coarse(staging.stage) for staging in one] == ["convolve"] for one in first) and are_of_one_class(
-        flow, first, holders
-    )
+    kinds = [[name_coarse(staging.stage) for staging in one] for one in first]
+    return kinds in ([["convolve"]] * 2, [["unknown"]] * 2) and are_of_one_class(flow, first, holders)
 
 
 def does_mix_places(layer: Layer) -> bool:

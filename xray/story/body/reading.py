@@ -14,7 +14,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Boxes
-from xray.story.anatomy.branches import Recurrence
+from xray.story.anatomy.branches import Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.numbered import name_list
@@ -83,7 +83,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = [leave_others(flow, number, towers) for number in range(len(towers))]
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
     is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
-    is_unread = is_unread or are_told_unlike(flow, towers)
+    is_unread = is_unread or are_told_unlike(flow, towers) or work_into_each_other(flow, towers)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -232,6 +232,25 @@ def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
         if both and ((one.sums | other.sums) & nodes & its or 2 * len(both) > least):
             return True
     return False
+
+
+def work_into_each_other(flow: Flow, towers: Sequence[Towering]) -> bool:
+    """Whether sublayers that are not known of two towers each read what the other one's made, before it adds that up.
+
+    Streams of maps of several sizes give each other so, in every block, what each has found (CoaT).
+    """
+    sums = frozenset[int]().union(*(one.sums for one in towers))
+    made = [frozenset[int]().union(*(joint.region.inner - sums for joint in list_joints(one))) for one in towers]
+    ways = [{*flow.behind(*list_read_beside(flow, one), within=lambda node: node not in sums)} for one in towers]
+    pairs = combinations(range(len(towers)), 2)
+    return any(ways[one] & made[other] and ways[other] & made[one] for one, other in pairs)
+
+
+def list_read_beside(flow: Flow, one: Towering) -> Iterator[int | None]:
+    """The makers of what branches of a tower that are not known read beside its stream."""
+    for own in (own for staging in one.stagings for own in staging.branches if isinstance(own.branch, Unknown)):
+        for node in own.region.inner:
+            yield from (maker for maker in flow.makers[node] if maker not in own.region.inner | {own.region.start})
 
 
 def add_up_apart(flow: Flow, one: Towering) -> bool:

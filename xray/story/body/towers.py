@@ -241,7 +241,8 @@ def read_tower(
         words_alone=entrance.reads == "ids" and reads_words_alone(flow, entrance.nodes),
         before=name_looking_first(flow, [site for site in sites if site.weighted_sum in alone], nodes),
     )
-    before = frozenset(nodes)
+    begun = () if layers[0][0].taken is None else layers[0][0].joints
+    before = frozenset(nodes).difference(*(joint.region.inner for joint in begun))
     several = any(adds_looked_up(flow, node) for node in before)
     is_told = entrance.reads == "ids" and (several or reads_chosen(flow, before, names))
     return Towering(

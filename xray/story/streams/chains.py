@@ -9,11 +9,12 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import does_mix, is_linear, list_reading_data, strip_plain
+from xray.story.recognition.between import does_mix, find_region, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.cut_streams import part_streams
 from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
+from xray.story.streams.rejoined_rows import find_rejoining
 from xray.story.streams.shortcuts import before_places, find_any_norm, step_back, with_turns
 from xray.story.streams.side_ways import find_side_ways
 
@@ -79,9 +80,11 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         begun = begun or (list_begun_anew(flow, add, inside, joints, before) if attends(joint, sites) else [])
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        looks_inside = any(attends(joints[one], sites) for one in inside)
-        goes_around = not begun and len(inside) > 1 and looks_inside and not goes_on(flow, joint, max(inside))
-        if goes_around or is_lateral(flow, joint, sums if begun else inside, sites):
+        looking = [one for one in inside if attends(joints[one], sites)]
+        goes_around = not begun and len(inside) > 1 and looking and not goes_on(flow, joint, max(inside))
+        if (goes_around and not leads_past(flow, joint, looking)) or is_lateral(
+            flow, joint, sums if begun else inside, sites
+        ):
             nested.add(add)
             continue
         if last is not None and (not goes_on(flow, joint, last) or len(sums) > 2 * MOST_SUMS_OF_A_BRANCH):
@@ -254,6 +257,11 @@ def goes_on(flow: Flow, joint: Joint, last: int) -> bool:
     return does_mix(flow, [node for node in joint.region.inner if node > last])
 
 
+def leads_past(flow: Flow, joint: Joint, inside: Collection[int]) -> bool:
+    """Whether a way through a branch leads past some sums inside it: they weigh what it made, as gates (CSATv2)."""
+    return find_region(flow, joint.region.start, joint.region.end, walls=inside) is not None
+
+
 def is_lateral(flow: Flow, joint: Joint, sums: Collection[int], sites: Sequence[Site]) -> bool:
     """Whether a sum joins two stages of different width that both went through a layer: a pyramid, not a stream.
 
@@ -312,7 +320,7 @@ def find_before(flow: Flow, joints: Mapping[int, Joint], sites: Sequence[Site]) 
 
 
 def go_back(
-    flow: Flow, here: int | None, joints: Collection[int], *, with_places: bool = False
+    flow: Flow, here: int | None, joints: Mapping[int, Joint], *, with_places: bool = False
 ) -> tuple[int | None, bool]:
     """The sum before a step, through norms, moves, bends and pools, and whether norms are among these."""
     *way, last = (None, *walk_back(flow, here, joints, with_places=with_places))
@@ -320,17 +328,17 @@ def go_back(
     return last if last in joints else None, is_normed
 
 
-def walk_back(flow: Flow, here: int | None, joints: Collection[int], *, with_places: bool = False) -> Iterator[int]:
+def walk_back(flow: Flow, here: int | None, joints: Mapping[int, Joint], *, with_places: bool = False) -> Iterator[int]:
     """A step and those before it that a stream goes through, be places added to it, as far as a sum."""
     for _ in range(FARTHEST):
         if here is None:
             return
         yield here
-        behind = None if here in joints else step_back(flow, here)
+        behind = None if here in joints else find_rejoining(flow, here, joints) or step_back(flow, here)
         here = before_places(flow, here) if behind is None and with_places and here not in joints else behind
 
 
-def meets_another(flow: Flow, here: int | None, joints: Collection[int], before: Mapping[int, int | None]) -> bool:
+def meets_another(flow: Flow, here: int | None, joints: Mapping[int, Joint], before: Mapping[int, int | None]) -> bool:
     """Whether rows that a stream goes on with are put end to end with those of a stream that began elsewhere (Flux).
 
     A sum alone is none: what comes in may go through one (Chronos-2). So with those of which some are looked up, in

@@ -1,6 +1,6 @@
 """Rows that some sublayers alone work on, and that stand beside the others of their stream again behind these."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xray.ir.flow.cut_rows import are_apart
@@ -90,6 +90,21 @@ def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
             count = count_taken(flow, other)
             if given[own.index(False)][0].shape[1] == count and (way is not None or last == other):
                 return RejoinedRows(join, cut, other, count, in_front, way)
+    return None
+
+
+def find_rejoining(flow: Flow, join: int, joints: Mapping[int, Joint]) -> int | None:
+    """The sum on some rows alone that a step puts beside the others, as they stood in the stream before; or None.
+
+    So a convolution of a map is added to its places, and a class row goes by (CoaT).
+    """
+    makers = flow.makers[join] if flow.op(join) in SIDE_BY_SIDE else ()
+    for add in (flow.carried_from(maker, WHOLE) for maker in makers):
+        joint = None if add is None else joints.get(add)
+        cut = None if joint is None else find_taken(flow, joint)
+        rows = None if add is None or cut is None else find_rejoined(flow, add, cut)
+        if rows is not None and rows.join == join and rows.way is None:
+            return add
     return None
 
 

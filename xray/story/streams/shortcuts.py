@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TIMES,
 )
+from xray.ir.flow.put_together import find_whole
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.passages.channels import find_channels
@@ -31,6 +32,8 @@ LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "mean", "amax", "unfold"}) | frozenset(
     ["max_pool1d", "max_pool2d", "max_pool3d", "avg_pool2d", "avg_pool3d"]
 )
+UNCUT = (CARRYING | SHORTENING) - SPLITS - {"index"}
+"""What rows go through that are moved and pooled, and of which none are cut off."""
 NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""
@@ -59,11 +62,19 @@ def is_shortcut(flow: Flow, place: int) -> bool:
 
 
 def before_split(flow: Flow, place: int) -> int | None:
-    """The step whose rows others are pooled of and put end to end with again (MViT's class row); None if none are."""
+    """The step whose rows others are pooled of and put end to end with again (MViT's class row); None if none are.
+
+    One step may cut them all, or several each its own, so that all rows stand in the order they had.
+    """
     makers = flow.makers[place] if flow.op(place) in SIDE_BY_SIDE else ()
-    cuts = {flow.carried_from(maker, (CARRYING | SHORTENING) - SPLITS) for maker in makers}
-    cut = cuts.pop() if len(cuts) == 1 < len(makers) else None
-    return flow.makers[cut][0] if cut is not None and flow.op(cut) in SPLITS else None
+    cuts = [flow.carried_from(maker, UNCUT) for maker in makers]
+    first = cuts[0] if len(cuts) > 1 else None
+    if first is None or not flow.steps[first].inputs:
+        return None
+    if {*cuts} == {first} and flow.op(first) in SPLITS:
+        return flow.makers[first][0]
+    dim, whole = flow.steps[place].settings.get("dim", 0), flow.steps[first].inputs[0]
+    return find_whole(flow.steps, flow.makers, whole, cuts, dim)
 
 
 def name_past(flow: Flow, past: Collection[int]) -> tuple[str, ...] | None:
