@@ -34,9 +34,9 @@ def trace(
         str | None,
         typer.Argument(
             help="A model that is not the chatbot: hf:owner/model, hf:bert for a family with its default settings, a "
-            "folder or file with a config.json, timm:name, torchvision:name, diffusers:folder, model.pt2, or "
-            "my_model.py:build and package.module:build, where build returns a model, or a model and its inputs; the "
-            "last two run the code that is there.",
+            "folder or file with a config.json, timm:name, torchvision:name, diffusers:owner/pipeline, a folder or a "
+            "class of it, model.pt2, or my_model.py:build and package.module:build, where build returns a model, or a "
+            "model and its inputs; the last two run the code that is there.",
             show_default=False,
         ),
     ] = None,

@@ -27,8 +27,8 @@ def load_source(source: str, request: Request | None = None) -> Target:
     """The model that somebody names, with inputs: every command that takes a model takes these names.
 
     "hf:owner/model" and a folder or file with a `config.json` are models of the transformers library; "timm:name",
-    "torchvision:name" and "diffusers:folder" those of others; "model.pt2" is an exported program; "file.py:build" and
-    "package.module:build" run somebody's own code.
+    "torchvision:name", "diffusers:folder" and "diffusers:Class" those of others; "model.pt2" is an exported program;
+    "file.py:build" and "package.module:build" run somebody's own code.
 
     Raises:
         UsageError: the name is not of the right form, or an option does not go with it.
