@@ -290,11 +290,13 @@ def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, 
 
 
 def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
-    """Whether two blocks of one class with a convolution each stand before others (SwiftFormer)."""
-    first = pieces[:2]
-    return all([name_coarse(staging.stage) for staging in one] == ["convolve"] for one in first) and are_of_one_class(
-        flow, first, holders
-    )
+    """Whether two blocks of one class with a convolution each, and a feed-forward or none, stand before others.
+
+    (Next-ViT; SwiftFormer.)
+    """
+    kinds = [[name_coarse(staging.stage) for staging in one] for one in pieces[:2]]
+    is_alike = kinds[0] == kinds[1] in (["convolve"], ["convolve", "think"])
+    return is_alike and are_of_one_class(flow, pieces[:2], holders)
 
 
 def does_mix_places(layer: Layer) -> bool:

@@ -21,11 +21,12 @@ def shape_of(flow: Flow, layer: Sequence[Staging]) -> tuple[int, ...]:
 
 
 def width_of(flow: Flow, layer: Sequence[Staging]) -> int | None:
-    """How wide the stream is at a layer."""
+    """How wide the stream is at a layer; None where one of its sums makes it wider or narrower (Next-ViT)."""
     joint = layer[0].joints[0]
     if joint.mixing is not None:
         return flow.output(joint.mixing.gather).shape[-1]
-    return flow.output(joint.add).shape[find_width(flow, layer)]
+    width = flow.output(joint.add).shape[find_width(flow, layer)]
+    return width if all(width in flow.output(one.joints[0].add).shape for one in layer) else None
 
 
 def find_width(flow: Flow, layer: Sequence[Staging]) -> int:
