@@ -72,10 +72,10 @@ class Stages(nn.Module):
         return x
 
 
-def test_blocks_that_convolve_before_one_that_looks_are_layers_and_a_layer_that_grows_has_no_one_width():
+def test_blocks_that_convolve_before_one_that_looks_are_layers_as_wide_as_they_end():
     (tower,) = xray.anatomy(xray.trace(Stages().eval(), torch.rand(2, 3, SIDE, SIDE))).towers
 
     assert (tower.layers, [(group.layers, group.d_model) for group in tower.groups]) == (
         6,
-        [((0, 1), WIDTH), ((2,), None), ((3, 4), WIDTH), ((5,), None)],
+        [((0, 1), WIDTH), ((2,), 2 * WIDTH), ((3, 4), WIDTH), ((5,), 2 * WIDTH)],
     )

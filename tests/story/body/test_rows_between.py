@@ -118,7 +118,9 @@ class BegunWith(Bridged):
 def test_what_leads_to_the_beginning_of_a_tower_is_named_by_the_layer_that_it_comes_from():
     trace = xray.trace(BegunWith().eval(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long))
 
-    texts = [" ".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+    texts = [
+        " ".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes
+    ]
     assert [text for text in texts if text.startswith("BEHIND")] == ["BEHIND LAYER 1"]
 
 
