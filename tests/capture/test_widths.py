@@ -284,6 +284,32 @@ def test_the_width_of_a_stream_is_no_width_of_heads_where_one_head_is_added_to_i
     assert steps["wide#0"].outputs[0].axes[-1] == "d_ff"
 
 
+class ConvNorm(nn.Sequential):
+    """A convolution over one place, and a norm."""
+
+
+class OneHeadOfMaps(nn.Module):
+    """One head whose values are as many as a map has channels, between convolutions that norms follow (iFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look = nn.Conv2d(WIDTH, 7 + 7 + WIDTH, 1)
+        self.out = ConvNorm(nn.Conv2d(WIDTH, WIDTH, 1), nn.BatchNorm2d(WIDTH))
+
+    def forward(self, x):
+        queries, keys, values = (one[:, None].mT for one in self.look(x).flatten(2).split([7, 7, WIDTH], 1))
+        seen = nn.functional.scaled_dot_product_attention(queries, keys, values)
+        return x + self.out(seen.mT.reshape(x.shape))
+
+
+def test_channels_behind_a_convolution_with_its_norm_are_no_width_of_values():
+    trace = xray.trace(OneHeadOfMaps().eval(), torch.rand(2, WIDTH, 3, 5))
+
+    words = {step.id: step.outputs[0].axes[1] for step in trace.steps}
+    assert (words["out.0#0"], words["OneHeadOfMaps.add#0"]) == ("", "")
+    assert [one for step in trace.steps for one in step.outputs if "d_v" in one.axes]
+
+
 class Classifying(nn.Module):
     """Rows of pieces of an image, of which the first one's classes are scored by a layer that is called after words."""
 

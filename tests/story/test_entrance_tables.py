@@ -36,6 +36,28 @@ def test_ids_to_which_numbers_are_added_are_looked_up(apart, empty):
     assert "TABLE LOOKUP" in labels_of(chart)
 
 
+class OneByOne(nn.Module):
+    """Rows that come in, and those of a learned table that rows of one 1 each pick by a product (timm's Gemma 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.into = nn.Parameter(torch.rand(31, WIDTH)), nn.Linear(5, WIDTH)
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        places = nn.functional.one_hot(torch.arange(x.shape[1]).expand(x.shape[:2]), 31).to(x.dtype)
+        x = self.into(x) + places @ self.table
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_rows_that_a_product_picks_are_looked_up():
+    _, chart = read(OneByOne, torch.rand(2, 7, 5))
+
+    assert labels_of(chart).count("TABLE LOOKUP") == labels_of(chart).count("LINEAR") == 1
+
+
 class Codes(nn.Module):
     """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
 

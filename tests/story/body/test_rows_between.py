@@ -100,6 +100,30 @@ def test_rows_that_are_added_behind_the_norm_of_a_layer_are_told():
     assert [link.behind for link in found.links] == [(1, 2, 3)]
 
 
+class BegunWith(Bridged):
+    """The same, and what the first layer of the other tower gives comes to the rows before their first layer (TNT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, pixel_values, ids):
+        seen, x = self.project(pixel_values), self.words(ids)
+        for number, (see, read) in enumerate(zip(self.see, self.read, strict=True)):
+            seen = see(seen)
+            x = read(self.norms[number - 1](x + self.adapt(seen)) if number else x + self.first(seen))
+        return x
+
+
+def test_what_leads_to_the_beginning_of_a_tower_is_named_by_the_layer_that_it_comes_from():
+    trace = xray.trace(BegunWith().eval(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long))
+
+    texts = [
+        " ".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes
+    ]
+    assert [text for text in texts if text.startswith("BEHIND")] == ["BEHIND LAYER 1"]
+
+
 class BridgedByKind(Bridged):
     """The same, whose last two layers have fewer heads: one row for all is added to those of the image."""
 

@@ -1,12 +1,17 @@
 """The first layer of each stage of a convolutional network: the stream becomes shorter and wider past it (ResNet)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, read
+from story.sentences.makers import NO_NORM, PLAIN, make_tower
 from torch import nn
 
 import xray
 from xray.story.anatomy.beside_layers import Bridge
+from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.tree import Group, Stage
 from xray.story.cards.pattern import list_parts
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.layer_blocks import list_around_layers
@@ -79,6 +84,17 @@ def test_a_closed_stage_says_what_the_stream_goes_through_past_it(column):
 def test_layers_that_differ_in_the_way_past_them_are_told_apart(column):
     told = [list_parts(column.towering.tower, group) for group in column.towering.tower.groups]
     assert told == [["convolution"], ["convolution (past it: convolution)"], ["convolution"]]
+
+
+def test_layers_of_other_sizes_say_what_the_stream_goes_through_past_them_too():
+    ways = {(0,): ((3, 3), ("pool",)), (1,): ((5, 5), ("pool",)), (2,): ((5, 5), None)}
+    stages = {
+        layers: Stage((Convolution(kernel, 1),), False, NO_NORM, past=past) for layers, (kernel, past) in ways.items()
+    }
+    tower = replace(make_tower(PLAIN), groups=tuple(Group(layers, (stage,)) for layers, stage in stages.items()))
+
+    told = [part for group in tower.groups for part in list_parts(tower, group)]
+    assert told == ["convolution 3×3 (past it: pool)", "convolution 5×5 (past it: pool)", "convolution 5×5"]
 
 
 class Wider(nn.Module):

@@ -127,3 +127,21 @@ def test_a_norm_by_groups_tells_how_many(groups, told):
     nodes = chart_of(nn.Sequential(nn.Linear(12, 12), Grouped(groups)), rows(12)).nodes
 
     assert [(node.label, node.extra) for node in nodes[1:]] == [(told, "12 parameters")]
+
+
+class OverChannels(nn.Module):
+    """A norm of all channels of maps, whose weights are laid along these (MobileNetV5)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        x = x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)
+        return x * self.weight.reshape(1, -1, 1, 1)
+
+
+def test_weights_that_are_laid_along_channels_make_no_groups():
+    nodes = chart_of(nn.Sequential(nn.Conv2d(3, 4, 1), OverChannels()), torch.rand(2, 3, 6, 24)).nodes
+
+    assert [node.label for node in nodes][1:] == ["RMS NORM"]

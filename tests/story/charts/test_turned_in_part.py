@@ -45,6 +45,22 @@ def test_a_turn_of_some_rows_says_of_how_many(lone):
     assert labels == {f"{told} Q", f"{told} K"}
 
 
+class TurnedBehind(Turning):
+    """Rows behind the lone ones are turned and laid behind these, be there none (timm's rotary attention)."""
+
+    def turn(self, x):
+        return torch.cat([x[:, :, : self.lone], Turning.turn(self, x)[:, :, self.lone :]], dim=2)
+
+
+def test_no_rows_that_are_not_turned_are_no_heads():
+    torch.manual_seed(0)
+    given = rows()
+    nodes = draw(Reader(TurnedBehind(0), FeedForwardPart()), given)
+
+    heads = {node.label: node.record.shape for node in nodes if "HEADS" in node.label and "CONCAT" not in node.label}
+    assert heads == {"HEADS OF Q, K, V": (len(given), HEADS, given.shape[1], WIDTH // HEADS)}
+
+
 class TurnedInPart(Turning):
     """The first numbers of each head are normed, multiplied by 1, turned and put before the others."""
 

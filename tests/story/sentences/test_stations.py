@@ -151,3 +151,13 @@ def test_places_of_a_window_look_back_only_where_that_is_known_of_all(causal, pa
     branch = replace(FALSE, window=4, causal=causal, partial=partial)
 
     assert describe_station(make_tower(branch), branch) == f"Every place {looks} no more than 4 places."
+
+
+def test_layers_that_look_at_as_many_places_are_not_told_to_do_what_says_no_number() -> None:
+    own = replace(FALSE, window=5, causal=False, foreign_queries=True)
+    groups = [Group((0, 1), (Stage((own,), False, None),))]
+    groups.append(Group((2, 3, 4), (Stage((replace(FALSE, all_places=5, causal=False),), False, None),)))
+    tower = replace(make_tower(own), groups=tuple(groups))
+
+    told = "Queries are made beside the stream; keys and values are its own, in 2 of 5 layers"
+    assert describe_stage(tower, groups[0].stages[0]).startswith(told)

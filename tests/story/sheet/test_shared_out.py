@@ -1,16 +1,21 @@
 """Parameters that were changed in place before the layers that work with them are counted where they work."""
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from handwritten import Attention, Layer
+from story.sentences.makers import FALSE
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.body.widths import is_shared, join_parts, list_weight_sets
+from xray.story.charts.stage_names import name_branch
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.parts import leave_places
 from xray.story.sheet.shares import list_shares
 
 WIDTH = 15
@@ -232,3 +237,15 @@ def test_turns_that_work_with_a_part_of_the_weights_of_the_first_are_of_one_set(
     assert is_shared(join_parts(turns))
     assert list_weight_sets((0, 1, 2), join_parts(turns)) == ()
     assert not is_shared(join_parts([*turns, frozenset({"query", "other"})]))
+
+
+@pytest.mark.parametrize(
+    ("branch", "told"),
+    [
+        (replace(FALSE, window=5, rolled=True, pooled=2), "SELF-ATTENTION"),
+        (replace(FALSE, window=5, foreign_queries=True), "ATTENTION"),
+        (replace(FALSE, window=5, beside="text"), "JOINT ATTENTION"),
+    ],
+)
+def test_windows_are_no_part_of_what_an_attention_is_called_whose_weights_are_counted(branch, told):
+    assert name_branch(leave_places(branch)) == told

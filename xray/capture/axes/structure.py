@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xray.capture.axes.attentions import AttentionNamer
-from xray.capture.axes.joins import join_step, stretch_axes
+from xray.capture.axes.joins import is_called_norm, join_step, stretch_axes
 from xray.capture.axes.of_pass import PassAxes
 from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.row_widths import WidthNamer
+from xray.capture.axes.widths import is_layer
 from xray.capture.freezing import make_fact
+from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.written_lookups import LOOKUP
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
@@ -62,8 +64,10 @@ class Namer:
         for step in one_pass.steps:
             stretch_axes(step, self.at[step.id], groups)
         groups.freeze_stretched()
+        around = {step.parent for step in one_pass.steps if step.op in FINDINGS or is_layer(step)}
         for step in one_pass.steps:
-            join_step(step, self.at[step.id], groups, LOOKUP if step.id in self.axes.lookups else step.op)
+            if step.id not in around or not is_called_norm(step):  # a convolution and its norm are none (iFormer)
+                join_step(step, self.at[step.id], groups, LOOKUP if step.id in self.axes.lookups else step.op)
         for places in self.links.values():
             self.join_same(places)
         join_cut_axes(one_pass, self.at, groups)

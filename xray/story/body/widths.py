@@ -21,11 +21,15 @@ def shape_of(flow: Flow, layer: Sequence[Staging]) -> tuple[int, ...]:
 
 
 def width_of(flow: Flow, layer: Sequence[Staging]) -> int | None:
-    """How wide the stream is at a layer."""
+    """How wide the stream is behind a layer, be it made wider between its sums (Next-ViT); None if not known."""
     joint = layer[0].joints[0]
     if joint.mixing is not None:
         return flow.output(joint.mixing.gather).shape[-1]
-    return flow.output(joint.add).shape[find_width(flow, layer)]
+    axis = find_width(flow, layer)
+    first, last = shape_of(flow, layer), shape_of(flow, layer[-1:])
+    if first[axis] in last:
+        return first[axis]
+    return last[axis] if len(last) == len(first) else None
 
 
 def find_width(flow: Flow, layer: Sequence[Staging]) -> int:

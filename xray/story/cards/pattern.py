@@ -136,21 +136,23 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
 
 def name_ways(tower: Tower, stage: Stage) -> list[str]:
     """For each branch of a stage what the stream goes through past it or behind it, where others differ."""
-    alike = [one for group in tower.groups for one in group.stages if one.branches == stage.branches]
+    alike = list_like(tower, stage)
     told = f" (past it: {', '.join(stage.past)})" if stage.past and len({one.past for one in alike}) > 1 else ""
     is_scaled = stage.stream_scale == "after" and len({one.stream_scale for one in alike}) > 1
-    told += " (without a norm)" * leaves_norm_out(tower, stage)
+    told += " (without a norm)" * leaves_norm_out(stage, alike)
     ways = [told, *[""] * (len(stage.branches) - 1)]
     return [*ways[:-1], ways[-1] + " (the sum × a number)" * is_scaled]
 
 
-def leaves_norm_out(tower: Tower, stage: Stage) -> bool:
-    """Whether no norm stands before a stage, while one stands before those of other layers with the same parts."""
+def list_like(tower: Tower, stage: Stage) -> list[Stage]:
+    """The stages of a tower that have the same parts, be these of other sizes."""
     parts = [one.part for one in stage.branches]
-    others = {
-        one.norm.place for group in tower.groups for one in group.stages if [it.part for it in one.branches] == parts
-    }
-    return stage.norm.place == "none" and others == {"none", "before"}
+    return [one for group in tower.groups for one in group.stages if [it.part for it in one.branches] == parts]
+
+
+def leaves_norm_out(stage: Stage, alike: Collection[Stage]) -> bool:
+    """Whether no norm stands before a stage, while one stands before those of other layers that are `alike`."""
+    return stage.norm.place == "none" and {one.norm.place for one in alike} == {"none", "before"}
 
 
 def name_kernel(branch: Branch, tower: Tower) -> str:

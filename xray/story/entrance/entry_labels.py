@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import (
     GRIDS,
     LOOKUPS,
     PLACING,
+    PRODUCTS,
     REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -72,6 +73,8 @@ def label_entry(flow: Flow, node: int) -> str:
         is_of_places = looks_up_places(flow, node) and (any(added) or not added)
         told = "PLACE LOOKUP" if is_of_places else label_lookup(flow, node)
         return f"{told}: {count_weighed(flow, node)} ROWS WEIGHED" if count_weighed(flow, node) else told
+    if multiplies_ones(flow, node):
+        return LOOKUP
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         is_cut = cuts_patches(flow, node) and not found
@@ -204,6 +207,15 @@ def counts_places(flow: Flow, node: int) -> bool:
     ):
         return False
     return is_of_data and (numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0]))
+
+
+def multiplies_ones(flow: Flow, node: int) -> bool:
+    """Whether a step looks rows up in a learned table by a product, with rows that are 1 at one place (Gemma 4)."""
+    if flow.op(node) not in PRODUCTS or not is_linear(flow, node):
+        return False
+    record, maker = next(flow.given(node))
+    ones = flow.carried_from(maker)
+    return ones is not None and flow.op(ones) == "one_hot" and record.shape[-1:] == flow.output(ones).shape[-1:]
 
 
 def label_lookup(flow: Flow, node: int) -> str:

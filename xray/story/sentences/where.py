@@ -29,7 +29,7 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
         return None
     states = {tower.name for tower in anatomy.towers if any(map(has_queries, tower.branches))}
     if not others:
-        layers = " in layers" if anatomy.attends_elsewhere else ""
+        layers = " in the layers" if anatomy.attends_elsewhere else ""
         has_points = any(isinstance(branch, DeformableAttention) for branch in branches(anatomy))
         kind = "softmax attention" if states else "attention with keys" if has_points else ""
         return f" in {kind}{layers.replace('in', 'of')}" if kind else layers

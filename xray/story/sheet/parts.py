@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -10,6 +11,7 @@ from xray.ir.flow.remembering import once_for
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
+from xray.story.anatomy.branches import Branch
 from xray.story.body.stages import Branching, Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import list_other_way
@@ -99,9 +101,7 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
     several = {node for node, count in held.items() if count > 1} - list_reading_data(flow)  # learned, as tables are
     read = [list_read_beside(flow, one.region) for one in staging.branches]
     for one in staging.branches:
-        name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and one.branch.source == "self":
-            name = "SELF-ATTENTION" if one.branch.window or one.branch.pooled or one.branch.pieces else name
+        name = name_branch(leave_places(one.branch))
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
@@ -110,6 +110,13 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
         others += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     others += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
     return branches, others
+
+
+def leave_places(branch: Branch) -> Branch:
+    """A branch; of an attention in windows or pieces, or of pooled places, without how many see each other there."""
+    if not isinstance(branch, Attention) or not (branch.window or branch.pooled or branch.pieces):
+        return branch
+    return replace(branch, window=None, pooled=None, pieces=None, rolled=None)
 
 
 def list_read_beside(flow: Flow, region: Region) -> frozenset[int]:

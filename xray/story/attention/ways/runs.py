@@ -50,12 +50,10 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
 
     A step that cuts rows in parts goes with those that put them together again. One that takes none of their numbers
     is left out, where nothing is written: so rotary places have the part that is not turned, be there none (lucidrains'
-    library).
+    library), or no row of it (timm's models without prefix tokens).
     """
     is_written = any(flow.op(node) in WRITES for node in nodes)
-    inside = {
-        node for node in nodes if is_written or not flow.steps[node].inputs or flow.output(node).shape[-1:] != (0,)
-    }
+    inside = {node for node in nodes if is_written or not flow.steps[node].inputs or 0 not in flow.output(node).shape}
     last_use = {node: node for node in inside}
     for node in inside:
         for maker in (before_times_one(flow, maker, inside) for maker in flow.makers[node]):

@@ -269,8 +269,10 @@ def tell_groups(flow: Flow, norm: Norm) -> str:
     count, channels = settings.get("num_groups"), settings.get("num_channels")
     if isinstance(count, int) and isinstance(channels, int):
         return ", EACH CHANNEL BY ITSELF" if 1 < count == channels else f" IN {plural(count, 'group').upper()}"
-    widths = [flow.steps[node].inputs[0].shape[-1] for node in norm.nodes if flow.op(node) in REGROUPING]
-    count = flow.output(norm.end).shape[-1] // widths[0] if widths else 1
+    rows, measured = flow.output(norm.end).shape, {flow.output(node).shape for node in norm.nodes}
+    groups = [flow.steps[node].inputs[0].shape for node in norm.nodes if flow.op(node) in REGROUPING]
+    widths = [one[-1] for one in groups if prod(one) == prod(rows) and (*one[:-1], 1) in measured]
+    count = rows[-1] // widths[0] if widths else 1
     return f" IN {count:,} GROUPS" if count > 1 else ""
 
 

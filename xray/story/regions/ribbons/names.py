@@ -169,7 +169,10 @@ def fit_name(canvas: Canvas, told: Sequence[str], right: float, lane: float) -> 
 
 
 def ends_in_one_layer(columns: Sequence[Column], standing: Sequence[Standing], way: Way) -> bool:
-    """Whether all boxes that a way ends at are of a layer that stands for itself, and reads behind no others."""
+    """Whether all boxes that a way ends at are of a layer that stands for itself, and reads behind no others.
+
+    So do those before the first layer (TNT).
+    """
     counts = {id(panel): frame.group.count for frame in columns[way.target].frames for panel in frame.panels}
     alone = [
         box
@@ -178,6 +181,7 @@ def ends_in_one_layer(columns: Sequence[Column], standing: Sequence[Standing], w
         if counts.get(id(panel)) == 1
         for box in placed.boxes.values()
     ]
+    alone += [box for placed in standing[way.target].entrances for box in placed.boxes.values()]
     return all(box in alone for box in (*way.wholes, *(one for row in way.aims for one in row)))
 
 

@@ -9,7 +9,7 @@ from xray.story.anatomy.branches import (
     Branch,
 )
 from xray.story.anatomy.tree import Stage, Tower
-from xray.story.sentences.stations.of_stations import MIXED, describe_station
+from xray.story.sentences.stations.of_stations import MIXED, describe_station, describe_windowed
 
 EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
 
@@ -38,15 +38,16 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
         if text not in windowed and all(is_said(text, texts) for texts in others):
             continue
         counts, fewer, as_many, unknown, each = Counter[str](), 0, 0, 0, list[set[str]]()
+        window = next((one for one in stage.branches if text == describe_windowed(one)), None)
         for group in tower.groups:
             alike = [one for one in group.stages if name_kinds(one) == kind]
             told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
             counts.update(dict.fromkeys(told, group.count))
             each.append(told)
             those = [one for stage in alike for one in stage.branches if describe_station(tower, one) in told]
-            is_fewer = text not in told and any(sees_fewer(one, windowed.get(text)) for one in those)
+            is_fewer = text not in told and any(sees_fewer(one, window) for one in those)
             fewer += group.count * is_fewer
-            is_whole = text not in told and any(sees_as_many(one, windowed.get(text)) for one in those)
+            is_whole = text not in told and any(sees_as_many(one, window) for one in those)
             as_many += group.count * (is_whole and not is_fewer)
             unknown += text not in told and any(sees_some(one) for stage in alike for one in stage.branches)
         if len(counts) > 1 and counts[text] + as_many < tower.layers:
