@@ -290,20 +290,14 @@ def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, 
 
 
 def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
-<<<<<<< HEAD
-    """Whether two blocks of one class come first: a convolution each (SwiftFormer), or one that is not known."""
+    """Whether two blocks of one class, alike, stand before others.
+
+    Each is a convolution and a feed-forward or none (Next-ViT, SwiftFormer), or one that is not known.
+    """
     first = pieces[:2]
     kinds = [[name_coarse(staging.stage) for staging in one] for one in first]
-    return kinds in ([["convolve"]] * 2, [["unknown"]] * 2) and are_of_one_class(flow, first, holders)
-=======
-    """Whether two blocks of one class with a convolution each, and a feed-forward or none, stand before others.
-
-    (Next-ViT; SwiftFormer.)
-    """
-    kinds = [[name_coarse(staging.stage) for staging in one] for one in pieces[:2]]
-    is_alike = kinds[0] == kinds[1] in (["convolve"], ["convolve", "think"])
-    return is_alike and are_of_one_class(flow, pieces[:2], holders)
->>>>>>> M3
+    is_alike = kinds[0] == kinds[-1] in (["convolve"], ["convolve", "think"], ["unknown"])
+    return len(first) == 2 and is_alike and are_of_one_class(flow, first, holders)
 
 
 def does_mix_places(layer: Layer) -> bool:
