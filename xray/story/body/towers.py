@@ -292,10 +292,10 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
 def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]) -> list[int]:
     """The layers before which something stands that sets those on both sides apart: they are no one stack.
 
-    It stands there as nowhere else (codecs), or the stream is of another shape behind it (CANINE).
+    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is.
     """
     places = [one.bridge.before for one in bridges if one.rows is None]
-    if len(places) == 1 < len(layers) - 1:
+    if 0 < len(places) < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
 
