@@ -234,7 +234,7 @@ def spread_of(dropped: Collection[tuple[float, ...]], *, of_branches: bool = Fal
 
 def blur(stage: Stage) -> Stage:
     """A stage without what tells one layer from another by its place alone: paths."""
-    branches = tuple(Unknown(()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
+    branches = tuple(replace(branch, paths=()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
     return replace(stage, branches=branches)
 
 

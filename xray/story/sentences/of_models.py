@@ -250,7 +250,7 @@ def describe_turns(anatomy: Anatomy) -> str:
 
 
 def describe_unknown(anatomy: Anatomy) -> str:
-    found = {isinstance(one, Unknown) for one in branches(anatomy)}
+    found = {type(one) is Unknown for one in branches(anatomy)}
     which = "All" if found == {True} else "Some"
     return f"{which} sublayers are drawn by their operations: what they are is not known." if True in found else ""
 
