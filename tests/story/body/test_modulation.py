@@ -260,11 +260,11 @@ class AddsTables(Scaled):
 
     def __init__(self, many):
         super().__init__(1)
-        self.times = torch.nn.Linear(5, 24)
+        self.shared = torch.nn.Linear(5, 24)
         self.tables = torch.nn.ParameterList(torch.randn(2, 12) for _ in range(many))
 
     def forward(self, rows, time):
-        shared = self.times(time).unflatten(-1, (2, 12))
+        shared = self.shared(time).unflatten(-1, (2, 12))
         for layer in range(self.layers):
             scale, shift = (self.tables[layer % len(self.tables)][None] + shared).chunk(2, dim=1)
             read = self.norm(rows) * (1 + scale) + shift

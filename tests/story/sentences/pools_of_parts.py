@@ -246,6 +246,7 @@ OF_BRANCHES = {
     "station of a context of equal weights": {"one context of equal weights"},
     "station of channels": {"channels", "channels of one group"},
     "station of a curve in place of softmax": {"a curve"},
+    "station of linear attention": {"linear attention"},
     "no name": {"no name"},
 }
 THINKING = {

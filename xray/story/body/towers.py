@@ -42,7 +42,7 @@ from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_counted
-from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
+from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.between import is_linear
@@ -292,9 +292,15 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
 def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]) -> list[int]:
     """The layers before which something stands that sets those on both sides apart: they are no one stack.
 
-    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is.
+    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is; or before the
+    last one too something was laid beside the stream, and no more is done here (U-Nets).
     """
-    places = [one.bridge.before for one in bridges if one.rows is None]
+    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
+    places = [
+        one.bridge.before
+        for one in bridges
+        if one.rows is None and not (one.bridge.before - 1 in put_back and only_puts_back(flow, one))
+    ]
     if 0 < len(places) < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]

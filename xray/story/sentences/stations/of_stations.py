@@ -334,7 +334,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Linear attention: keys and values are multiplied first, over all places; queries read what comes of it.",
         lambda one: isinstance(one, LinearAttention),
     ),
-    fixed("no name", "Operations: what they are is not known.", lambda one: isinstance(one, Unknown)),
+    fixed("no name", "Operations: what they are is not known.", lambda one: type(one) is Unknown),
 )
 """What a sublayer does, the first that is proven of its branch."""
 
