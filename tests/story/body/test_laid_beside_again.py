@@ -53,7 +53,7 @@ def test_what_lies_beside_the_stream_is_told_with_the_layer_that_gave_or_read_it
     (tower,) = anatomy(trace).towers
     laid = {one.before: one.earlier for one in tower.bridges if one.earlier is not None}
     assert laid == {4: (1, "gave"), 5: (0, "gave"), 6: (0, "read")}
-    assert [group.layers for group in tower.groups] == [(0, 1, 2, 3), (4, 5, 6), (7,)]
+    assert [group.layers for group in tower.groups] == [(0, 1, 2, 3, 7), (4, 5, 6)]
     assert "WITH WHAT LAYER 2 GAVE BESIDE IT" in told
     assert "before layer 6: what layer 1 gave before layer 7: what went into layer 1" in told
     assert "laid beside the stream: before layer 5 what layer 2 gave, before layer 6 what layer 1 gave" in told

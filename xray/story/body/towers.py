@@ -200,7 +200,8 @@ def read_tower(
         nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
-    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
+    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
+    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}), put_back)
     groups = tell_again(flow, layers, groups) if turns else groups
     layers = leave_bends(flow, layers, groups)
     stagings = [one for layer in layers for one in layer]
@@ -292,15 +293,10 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
 def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]) -> list[int]:
     """The layers before which something stands that sets those on both sides apart: they are no one stack.
 
-    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is; or before the
-    last one too something was laid beside the stream, and no more is done here (U-Nets).
+    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is, or no more is
+    done than to lay beside the stream what was there before (U-Nets).
     """
-    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
-    places = [
-        one.bridge.before
-        for one in bridges
-        if one.rows is None and not (one.bridge.before - 1 in put_back and only_puts_back(flow, one))
-    ]
+    places = [one.bridge.before for one in bridges if one.rows is None and not only_puts_back(flow, one)]
     if 0 < len(places) < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]

@@ -27,7 +27,7 @@ from xray.story.passages.ordered_rows import (
     repeats_rows,
 )
 from xray.story.passages.pools import is_pool
-from xray.story.passages.rows_between import find_earlier, moved_from, puts_back_beside
+from xray.story.passages.rows_between import find_earlier, moved_from
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -99,13 +99,13 @@ def find_bridges(
         is_other = (
             is_other or pools_rows(flow, before, start, leaves) or number in turns or takes_rows_alone(flow, start)
         )
-        is_other = is_other or any(puts_back_beside(flow, before, node) for node in leaves)
+        earlier = find_put_back(flow, nodes, before, start, layers[: number - 1])
         ends = [end_of(layer) for layer in layers[:number]]
         rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
             found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))
-        elif joined or is_learnt or is_other:
+        elif joined or is_learnt or is_other or earlier is not None:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
             nodes |= {*flow.behind(start, within=(nodes | region.beside).difference(others).__contains__)}
@@ -113,7 +113,6 @@ def find_bridges(
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
             told = None if mixes_all(flow, before, leaves, looking) or chooses_rows(flow, leaves) else joined
-            earlier = find_put_back(flow, nodes, before, start, layers[: number - 1])
             bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted, earlier=earlier)
             cut = find_cut(flow, before, leaves)
             aside = frozenset[int]()

@@ -101,14 +101,6 @@ def widens(flow: Flow, node: int) -> bool:
     return flow.op(node) in SIDE_BY_SIDE and shapes == {(*made[:axis], *made[axis + 1 :])}
 
 
-def puts_back_beside(flow: Flow, before: int, node: int) -> bool:
-    """Whether a step lays what was there before the last of some layers beside what that ended with (a U-Net)."""
-    if flow.op(node) not in SIDE_BY_SIDE or len(flow.makers[node]) != 2 or not widens(flow, node):
-        return False
-    made = [moved_from(flow, maker) for maker in flow.makers[node]]
-    return before in made and any(one is not None and one < before and flow.output(one).is_float for one in made)
-
-
 def moved_from(flow: Flow, place: int | None) -> int | None:
     """The step whose numbers a step only moves, or multiplies or divides by 1."""
     place = flow.carried_from(place)
