@@ -126,9 +126,10 @@ class Timm(Library):
 
     name, title, many = "timm", "Models of timm", "models"
     what = (
-        "Models of the [timm]({address}) library (version {version}), the first, the middle and the last of each of its\n"
-        "modules by the alphabet, built without weights, as `xray trace timm:NAME` does it: recorded, and drawn. A line\n"
-        "of the table is a module: how many were taken, how many of them become posters, and the figures of one."
+        "Models of the [timm]({address}) library (version {version}), built without weights, as `xray trace\n"
+        "timm:NAME` does it: recorded, and drawn. Of each of its modules the first, the middle and the last one by\n"
+        "the alphabet were taken. A line of the table is a module: how many were taken, how many become\n"
+        "posters, and one's figures."
     )
 
     def families(self) -> Sequence[str]:

@@ -45,6 +45,28 @@ def test_layers_before_and_behind_a_break_are_told_apart():
     assert [group.layers for group in tower.groups] == [(0, 1), (2, 3)]
 
 
+class TwoWaists(Codec):
+    """A convolution that leaves the stream as long as it is, between layers twice (the latent of DC-AE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.again = nn.ModuleList(nn.Sequential(AttentionPart(), FeedForwardPart()) for _ in range(2))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layers in (self.before, self.behind, self.again):
+            for layer in layers:
+                x = layer(x)
+            x = self.up(self.down(x.transpose(1, 2))).transpose(1, 2) if layers is not self.again else x
+        return x
+
+
+def test_layers_are_told_apart_wherever_something_stands_between_them():
+    (tower,) = anatomy(xray.trace(TwoWaists().eval(), torch.zeros(2, 6, dtype=torch.long))).towers
+
+    assert [group.layers for group in tower.groups] == [(0, 1), (2, 3), (4, 5)]
+
+
 @pytest.mark.parametrize(
     ("wide", "groups"),
     [

@@ -255,6 +255,30 @@ def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be
     assert [node.extra for node in column.condition.nodes if node.extra] == [told]
 
 
+class AddsTables(Scaled):
+    """The same, each layer by what all share and a table of its own, or by that of another layer (PixArt)."""
+
+    def __init__(self, many):
+        super().__init__(1)
+        self.shared = torch.nn.Linear(5, 24)
+        self.tables = torch.nn.ParameterList(torch.randn(2, 12) for _ in range(many))
+
+    def forward(self, rows, time):
+        shared = self.shared(time).unflatten(-1, (2, 12))
+        for layer in range(self.layers):
+            scale, shift = (self.tables[layer % len(self.tables)][None] + shared).chunk(2, dim=1)
+            read = self.norm(rows) * (1 + scale) + shift
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+@pytest.mark.parametrize(("many", "told"), [(3, "24 parameters × 3 layers"), (1, "24 parameters")])
+def test_a_table_of_a_condition_that_each_layer_has_of_its_own_is_told_to_be_so(many, told):
+    (column,) = read_columns(xray.trace(AddsTables(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert [node.extra for node in column.condition.nodes if node.label == "ADDED UP"] == [told]
+
+
 class ScaledByTurns(Scaled):
     """Layers of which every second one works its scales out of the condition's rows for each of its places."""
 

@@ -2,7 +2,7 @@
 
 import torch
 from handwritten import Attention, Layer
-from printed import lines_of
+from printed import lines_of, text_of
 from torch import nn
 
 import xray
@@ -74,6 +74,15 @@ def test_layers_behind_two_streams_that_are_put_end_to_end_are_a_tower():
     given = torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8)
 
     assert list_towers(EndToEnd(), *given) == [("tokens", 2), ("vision", 3), ("stack", 2)]
+
+
+def test_the_box_that_puts_both_end_to_end_is_led_to_from_each():
+    given = torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8)
+    layout = compose_poster(xray.trace(EndToEnd().eval(), *given), text_width)
+    (box,) = (one for one in layout.boxes if any("END TO END: 7 + 4" in text_of(line) for line in one.lines))
+    ends = [one.points[-1] for one in layout.curves if one.kind == "ribbon" and one.head]
+
+    assert len([x for x, y in ends if box.left - 1 <= x <= box.right + 1 and box.bottom - 1 <= y <= box.top + 1]) == 2
 
 
 def test_what_such_a_tower_begins_with_is_said():

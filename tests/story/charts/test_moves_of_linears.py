@@ -150,6 +150,27 @@ def test_rows_that_were_put_behind_the_others_are_left_off_where_heads_are_joine
     assert "the first 7 of 11 rows" in [node.extra for node in read_nodes(*parts) if node.label == "CONCAT HEADS"]
 
 
+class SplitBehind(Attention):
+    """Attention of rows with others before them; what it found is split, and the part of its own rows goes on."""
+
+    def __init__(self):
+        super().__init__(nn.Linear)
+
+    def forward(self, x):
+        rows = functional.pad(self.norm(x), (0, 0, 4, 0))
+        parts = self.qkv(rows).chunk(3, -1)
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in parts)
+        found = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(*rows.shape)
+        return x + self.out(found.split([4, PLACES], dim=1)[1])
+
+
+def test_heads_that_are_joined_and_split_are_shown_as_the_part_that_is_read():
+    parts = [part for _ in range(2) for part in (SplitBehind(), FeedForwardPart())]
+    nodes = {node.label: node.record.shape for node in read_nodes(*parts)}
+
+    assert nodes["CONCAT HEADS"] == nodes["LINEAR O"] == (BATCH, PLACES, WIDTH)
+
+
 class PlacesFirst(nn.Module):
     """Post-norm layers of normed rows that are laid with their places first, once before all of them (BEATs)."""
 

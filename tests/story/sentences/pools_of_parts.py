@@ -14,6 +14,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     FourierMixing,
+    LinearAttention,
     PlaceMixing,
     PoolMixing,
     Projection,
@@ -116,6 +117,7 @@ OTHERS = {
     "a Fourier transform of places alone": FourierMixing(7, features=False),
     "a pool": PoolMixing((3, 3), "mean", less_itself=True),
     "the highest of a pool": PoolMixing((5,), "maximum"),
+    "linear attention": LinearAttention(("mixer",), heads=4, d_k=8),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
@@ -244,6 +246,7 @@ OF_BRANCHES = {
     "station of a context of equal weights": {"one context of equal weights"},
     "station of channels": {"channels", "channels of one group"},
     "station of a curve in place of softmax": {"a curve"},
+    "station of linear attention": {"linear attention"},
     "no name": {"no name"},
 }
 THINKING = {

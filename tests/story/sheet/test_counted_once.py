@@ -371,8 +371,8 @@ class Flows(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(("pairs", "undrawn"), [(2, []), (3, ["betweens.0", "betweens.1"])])
-def test_what_is_added_between_layers_out_of_learned_numbers_is_counted_there(pairs, undrawn):
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_what_is_added_between_layers_out_of_learned_numbers_is_counted_there(pairs):
     model = Flows(pairs)
     trace = xray.trace(model, torch.arange(14).view(2, 7), torch.tensor([1, 3]))
     columns = read_columns(trace)
@@ -380,4 +380,4 @@ def test_what_is_added_between_layers_out_of_learned_numbers_is_counted_there(pa
 
     assert shares[f"between layers × {pairs - 1}"] == sum(one.numel() for one in model.betweens.parameters())
     assert "all else" not in shares
-    assert [one.path for one in list_unboxed(columns)] == undrawn
+    assert not list_unboxed(columns)

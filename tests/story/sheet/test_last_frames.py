@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.test_mistaken import AttentionPart
 from torch import nn
 
 import xray
@@ -70,6 +71,16 @@ def test_layers_that_are_in_no_frame_have_a_mark_on_the_way_past_them():
 
     assert layers == [*((number,) for number in range(MOST_FRAMES - 1)), (MOST_FRAMES + 1,)]
     assert marks == [*[[]] * (MOST_FRAMES - 1), [f"LAYERS {MOST_FRAMES}–{MOST_FRAMES + 1}, NOT DRAWN"]]
+
+
+def test_of_too_many_frames_one_of_each_kind_is_kept():
+    torch.manual_seed(0)
+    looks = (AttentionPart() for _ in range(2))
+    parts = [*map(Thinks, range(31, 31 + 2 * MOST_FRAMES)), *looks, *map(Thinks, range(61, 64))]
+    (column,) = read_columns(xray.trace(nn.Sequential(*parts), torch.rand(2, 5, WIDTH)))
+
+    found = {branch.part for frame in column.frames for branch in frame.panels[0].staging.stage.branches}
+    assert found == {"attention", "feed_forward"}
 
 
 def test_layers_that_stand_in_frames_before_have_a_mark_where_the_next_frame_reads_them():

@@ -55,7 +55,8 @@ class Bridge:
     `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT). Where
     what is made of the stream is `added` to it, that goes by as it is (Granite Speech). Where rows are put `beside` all
     that go by, it is how many (GroupViT). Where each row is repeated as often as weights work out of what a layer gave,
-    `counted` is that layer's number, from 0 (FastSpeech 2).
+    `counted` is that layer's number, from 0 (FastSpeech 2). What an `earlier` layer, by its number, gave or read may be
+    laid beside the stream (a U-Net).
     """
 
     before: int
@@ -67,6 +68,7 @@ class Bridge:
     added: bool = False
     beside: int | None = None
     counted: int | None = None
+    earlier: tuple[int, Literal["gave", "read"]] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     FourierMixing,
+    LinearAttention,
     PlaceMixing,
     PoolMixing,
     Projection,
@@ -220,6 +221,8 @@ def describe_traits(branch: Branch) -> str:
         return branch.activation or ""
     if isinstance(branch, FourierMixing):
         return join("real part", branch.features and "along features too")
+    if isinstance(branch, LinearAttention):
+        return join("keys times values first", *branch.paths)
     if isinstance(branch, Unknown):
         return ", ".join(branch.paths)
     return ""

@@ -74,7 +74,7 @@ def draw_end(
     drawn: list[Node] = []
     gathered = find_gathering(flow, site.output)
     joined = joined if gathered is None or not joined or len(flow.steps[joined[-1]].outputs) == 1 else joined[:-1]
-    if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
+    if joined and read_joined(flow, site, joined).shape != flow.output(site.weighted_sum).shape:
         drawn.append(draw_joined(flow, site, joined, row, back, branch))
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, site, gate)
@@ -236,7 +236,7 @@ def lays_heads(found: Sequence[int], made: Sequence[int], branch: Attention) -> 
 
 def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int, back: str, branch: Attention) -> Node:
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
-    found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
+    found, made = flow.output(site.weighted_sum), read_joined(flow, site, joined)
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
     is_apart = not {"heads", "batch*heads"}.isdisjoint(made.axes)
     is_across = any(cuts_across_places(flow, node) or cuts_across_heads(flow, node) for node in joined)
@@ -247,6 +247,18 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int, back: s
     label += f", {back}" * any(flow.op(node) == "roll" for node in joined)
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
+
+
+def read_joined(flow: Flow, site: Site, joined: Sequence[int]) -> TensorRecord:
+    """What the attention's own way goes on with of what the last move of its heads gives: one part of a split."""
+    read = {
+        record.source: record
+        for node in (*site.concat, site.output)
+        if node is not None
+        for record, maker in flow.given(node)
+        if maker == joined[-1]
+    }
+    return next(iter(read.values()), flow.output(joined[-1]))
 
 
 def tell_first_rows(flow: Flow, node: int) -> str:

@@ -133,11 +133,14 @@ def name_coarse(stage: Stage) -> str:
     return KINDS.get(branch.part, "mix")
 
 
-def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()) -> list[Group]:
+def group_layers(
+    flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = (), put_back: Collection[int] = ()
+) -> list[Group]:
     """Layers that are alike, each group with the numbers of its layers, in the order of their first ones.
 
     Layers before and behind a break are not of one group, nor are those before and behind the only others that stand
-    between layers alike (NeuCodec): the frames would be led to each other in another order than the layers.
+    between layers alike (NeuCodec): the frames would be led to each other in another order than the layers. Nor are
+    those before which what was there earlier is `put_back` beside the stream alike to others (U-Nets).
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     alike: dict[tuple[object, ...], tuple[Stage, ...]] = {}
@@ -152,7 +155,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         apart = sum(one <= number for one in breaks)
         shapes = (shape_of(flow, layer), *list_reaches(flow, layer), count_added(flow, layer))
         told = tuple((blur(one.stage), count_learned(flow, one), list_works(flow, one)) for one in layer)
-        key = (told, width, shapes, list_masks(flow, layer), apart)
+        key = (told, width, shapes, list_masks(flow, layer), apart, number in put_back)
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)
         widths[key] = width
@@ -165,7 +168,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         )
     again = find_return(list(groups.values()))
     if again is not None:
-        return group_layers(flow, layers, (*breaks, again))
+        return group_layers(flow, layers, (*breaks, again), put_back)
     held = {key: join_parts(one) for key, one in held.items()}
     in_part = {key: (not loose[key] and shares_some(one)) or None for key, one in own.items()}
     return [
@@ -234,7 +237,7 @@ def spread_of(dropped: Collection[tuple[float, ...]], *, of_branches: bool = Fal
 
 def blur(stage: Stage) -> Stage:
     """A stage without what tells one layer from another by its place alone: paths."""
-    branches = tuple(Unknown(()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
+    branches = tuple(replace(branch, paths=()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
     return replace(stage, branches=branches)
 
 

@@ -13,7 +13,7 @@ from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import LONGEST_PATTERN, Layer, count_learned, cut_layers, find_period, name_coarse
 from xray.story.body.stages import Staging, are_added_within
-from xray.story.passages.bridges import end_of
+from xray.story.body.widths import end_of
 from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain, is_numbered
 

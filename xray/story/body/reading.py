@@ -19,7 +19,7 @@ from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.numbered import name_list
 from xray.story.body.towers import Towering, list_results, read_tower
-from xray.story.passages.bridges import end_of
+from xray.story.body.widths import end_of
 from xray.story.passages.norm_factors import list_from_one
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region

@@ -35,7 +35,7 @@ from xray.story.branches.distinctions import (
 )
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
-from xray.story.branches.states import describe_recurrence
+from xray.story.branches.states import describe_linear_attention, describe_recurrence
 from xray.story.branches.unlearned import describe_fourier, describe_pool
 from xray.story.branches.weighed import weighs_no_values
 from xray.story.experts.experts import describe_experts
@@ -231,9 +231,9 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     nodes = region.inner
     own = [end_within(flow, site, nodes) for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
     if own and is_across_channels(flow, own[0], region):
-        return Branching(describe_channels(flow, own[0], region) or Unknown(list_paths(flow, nodes)), region)
+        return Branching(describe_channels(flow, own[0], region) or Unknown(list_paths(flow, nodes), True), region)
     if own and weighs_no_values(flow, own, region):
-        return Branching(Unknown(list_paths(flow, nodes)), region)
+        return Branching(Unknown(list_paths(flow, nodes), True), region)
     if own:
         return Branching(describe_attention(flow, own, region, towers), region, own[0])
     sampling = find_sampling(flow, region)
@@ -252,7 +252,16 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_fourier(flow, region)
         or describe_pool(flow, region)
     )
-    return Branching(found or Unknown(list_paths(flow, nodes)), region)
+    return Branching(found or describe_unknown(flow, region), region)
+
+
+def describe_unknown(flow: Flow, region: Region) -> Unknown:
+    """What little is told of a branch that is drawn by its operations."""
+    paths = list_paths(flow, region.inner)
+    if not any(is_product(flow, node) for node in region.inner):
+        return Unknown(paths)
+    found = describe_linear_attention(flow, region)
+    return Unknown(paths, True) if found is None else replace(found, paths=paths)
 
 
 def list_paths(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:

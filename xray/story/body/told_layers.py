@@ -19,10 +19,10 @@ from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
-from xray.story.body.widths import learned_paths
+from xray.story.body.widths import end_of, learned_paths
 from xray.story.branches.lengths import list_moves_before, runs_along
 from xray.story.facts.mask_names import name_mask
-from xray.story.passages.bridges import end_of, list_between
+from xray.story.passages.bridges import list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.scored_parts import read_scored

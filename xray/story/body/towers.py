@@ -42,7 +42,7 @@ from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_counted
-from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
+from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.between import is_linear
@@ -200,7 +200,8 @@ def read_tower(
         nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
-    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
+    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
+    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}), put_back)
     groups = tell_again(flow, layers, groups) if turns else groups
     layers = leave_bends(flow, layers, groups)
     stagings = [one for layer in layers for one in layer]
@@ -293,10 +294,11 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
 def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]) -> list[int]:
     """The layers before which something stands that sets those on both sides apart: they are no one stack.
 
-    It stands there as nowhere else (codecs), or the stream is of another shape behind it (CANINE).
+    Unless the like stands before all layers but the first, and leaves the shape of the stream as it is, or no more is
+    done than to lay beside the stream what was there before (U-Nets).
     """
-    places = [one.bridge.before for one in bridges if one.rows is None]
-    if len(places) == 1 < len(layers) - 1:
+    places = [one.bridge.before for one in bridges if one.rows is None and not only_puts_back(flow, one)]
+    if 0 < len(places) < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
 

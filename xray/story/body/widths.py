@@ -20,6 +20,12 @@ def shape_of(flow: Flow, layer: Sequence[Staging]) -> tuple[int, ...]:
     return flow.output(layer[0].joints[0].add).shape
 
 
+def end_of(layer: Sequence[Staging]) -> int:
+    """The step that ends a layer: its last sum, or the norm of that."""
+    last = layer[-1].joints[-1].add
+    return max([last, *(norm.end for norm in layer[-1].norms if norm.end > last)])
+
+
 def width_of(flow: Flow, layer: Sequence[Staging]) -> int | None:
     """How wide the stream is behind a layer, be it made wider between its sums (Next-ViT); None if not known."""
     joint = layer[0].joints[0]

@@ -7,14 +7,14 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, MASKINGS, REPEATS, SCALINGS, SPLITS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, MASKINGS, REPEATS, SCALINGS, SOFTMAXES, SPLITS, SUMS, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import Recurrence, StateHeads
+from xray.story.anatomy.branches import LinearAttention, Recurrence, StateHeads
 from xray.story.branches.convolutions import describe_convolution
-from xray.story.passages.channels import is_comparison
+from xray.story.passages.channels import find_channels, is_comparison
 from xray.story.passages.held_factors import is_given, list_fed
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import Region, is_linear, projections_in, width_out
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.states.operands import (
     LEAST_TURNS,
@@ -240,3 +240,41 @@ def list_read_whole(flow: Flow, node: int) -> Iterator[int]:
     for record, maker in (flow.before_moves(*given) for given in flow.given(node)):
         if maker is not None and record.shape == flow.output(maker).shape:
             yield maker
+
+
+def describe_linear_attention(flow: Flow, region: Region) -> LinearAttention | None:
+    """The facts of an attention that sums products of keys and values over all places first; None where none is proven.
+
+    Proven by sizes: the first product sums over as many as there are places, and makes no axis as long; the second
+    one multiplies that by rows of all places. Three linear layers, or parts of one, lead there, and no softmax does.
+    """
+    nodes, shape = region.inner, flow.output(region.end).shape
+    channels = find_channels(flow, region.end)
+    products = [node for node in sorted(nodes) if flow.op(node) in ("matmul", "bmm") and is_product(flow, node)]
+    if channels is None or any(flow.op(node) in SOFTMAXES for node in nodes):
+        return None
+    places = prod(shape) // (shape[0] * shape[channels])
+    for node in products:
+        makers = {flow.carried_from(maker): maker for maker in flow.makers[node]}
+        summed = next((one for one in makers if one in products and sums_places(flow, one, places)), None)
+        asks = [maker for one, maker in makers.items() if one != summed]
+        if summed is None or not asks or places not in flow.output(node).shape[-2:]:
+            continue
+        ways = [flow.behind(*made, within=nodes.__contains__) for made in (asks, flow.makers[summed])]
+        asking, asked = (projections_in(flow, [*way]) for way in ways)
+        if asking and asked:
+            return count_summed(flow, node, {width_out(flow, one) for one in asked})
+    return None
+
+
+def sums_places(flow: Flow, product: int, places: int) -> bool:
+    """Whether a product sums over as many as there are places, and makes no axis as long as that."""
+    return flow.steps[product].inputs[0].shape[-1] == places and places not in flow.output(product).shape[-2:]
+
+
+def count_summed(flow: Flow, product: int, widths: Collection[int]) -> LinearAttention:
+    """The heads of such an attention, by the product with its queries and how wide layers are that make its keys."""
+    shape, d_k = flow.output(product).shape, flow.steps[product].inputs[0].shape[-1]
+    heads = prod(shape[1:-2])
+    is_known = not {heads * d_k, 3 * heads * d_k}.isdisjoint(widths)  # of one layer for all three, or one for each
+    return LinearAttention((), True, heads=heads, d_k=d_k) if is_known else LinearAttention((), True)

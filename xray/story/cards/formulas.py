@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Tower
 from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
 from xray.story.attention.square import OTHER_PARTS, OTHER_SCORES
@@ -86,6 +87,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores, one.mixed_heads) for one in list_all(told)}
     of_channels = any(one.part == "channel_attention" for tower, _, _ in told.frames for one in tower.branches)
     several |= {ATTENTION} if len(kinds) > 1 or of_channels else set()
+    unknown = [one for tower, _, _ in told.frames for one in tower.branches if isinstance(one, Unknown)]
+    several |= {ATTENTION, WIDTH} if any(one.multiplies for one in unknown) else set()
     several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
     several |= {ATTENTION} if any(tower.d_model is None for tower, _, _ in told.frames) else set()
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
-from xray.story.anatomy.branches import CurvedAttention, Experts, FeedForward
+from xray.story.anatomy.branches import CurvedAttention, Experts, FeedForward, LinearAttention, Unknown
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
@@ -118,11 +118,13 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     between = [bridge.heads for bridge in tower.bridges if bridge.heads]
-    add("heads", "heads", [*(branch.heads for branch in looking), *between])
+    unknown = [one for one in tower.branches if isinstance(one, Unknown) and one.multiplies]
+    summed = [one if isinstance(one, LinearAttention) else LinearAttention(()) for one in unknown]
+    add("heads", "heads", [*(branch.heads for branch in (*looking, *summed)), *between])
     add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
     add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
     keys = [branch.d_k for branch in looking if isinstance(branch, Attention | CurvedAttention)]
-    add("d_k", "d_k", keys)
+    add("d_k", "d_k", [*keys, *(one.d_k for one in summed)])
     if any(isinstance(branch, DeformableAttention) and branch.d_v not in keys for branch in looking):
         add("d_v", "d_k", [branch.d_v for branch in looking if isinstance(branch, Attention | DeformableAttention)])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]

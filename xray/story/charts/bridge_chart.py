@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
 from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
+from xray.story.body.widths import end_of
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
@@ -16,9 +17,11 @@ from xray.story.entrance.cut_rows import find_cut as find_cut_axis
 from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.added_places import ADDED_UP
-from xray.story.passages.bridges import Bridging, end_of, find_cut, find_earlier, fold_site, label_bridge
+from xray.story.passages.bridges import Bridging, find_cut, fold_site, label_bridge
 from xray.story.passages.ordered_rows import fold_repeats, label_counts, label_first_row, name_repeated
+from xray.story.passages.rows_between import find_earlier, moved_from
 from xray.story.recognition.between import is_scale, list_reading_data
+from xray.story.sentences.of_links import spell_earlier
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
@@ -50,7 +53,7 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     repeated = fold_repeats(flow, own)
     labels |= {node: name_repeated(flow, group[-1]) for node, group in repeated.items()}
     folded, key = {**fold_site(flow, found), **repeated}, name_bridge(layer)
-    added = find_earlier(flow, found, towering.layers[: layer - 1])
+    added = find_earlier(flow, found.nodes, found.start, towering.layers[: layer - 1])
     moved = {node: list_moved(flow, node, made, nodes) for node, (_, made) in added.items()}
     folded |= {node: (*own, node) for node, own in moved.items() if own}
     nodes = nodes.difference(*moved.values())
@@ -60,7 +63,16 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     if chart is None:
         return None
     chart = without_other_feet(flow, lead_counts(flow, chart, found), begins)
+    chart = tell_put_back(towering, chart, layers[1:])
     return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+
+
+def tell_put_back(towering: Towering, chart: Chart, layers: Sequence[int]) -> Chart:
+    """The chart whose last box says what is laid beside the stream before others of some layers alike (a U-Net)."""
+    before = {one.bridge.before: one.bridge.earlier for one in towering.bridges if one.bridge.earlier is not None}
+    told = [f"before layer {one + 1}: what {spell_earlier(*before[one])}" for one in layers if one in before]
+    nodes = (replace(one, told=(*one.told, *told)) if one.key == chart.head else one for one in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def without_other_feet(flow: Flow, chart: Chart, begins: Collection[int]) -> Chart:
@@ -108,7 +120,7 @@ def lead_counts(flow: Flow, chart: Chart, bridging: Bridging) -> Chart:
 
 def list_moved(flow: Flow, node: int, made: int, nodes: Collection[int]) -> tuple[int, ...]:
     """The steps between what a layer gave and a sum that adds it, which moves it alone."""
-    here = next((one for one in flow.makers[node] if flow.carried_from(one) == made), None)
+    here = next((one for one in flow.makers[node] if moved_from(flow, one) == made), None)
     moved: list[int] = []
     while here is not None and here != made and here in nodes:
         moved.append(here)
@@ -118,8 +130,10 @@ def list_moved(flow: Flow, node: int, made: int, nodes: Collection[int]) -> tupl
 
 def label_added(flow: Flow, towering: Towering, node: int, number: int, moved: Sequence[int]) -> str:
     """What a step is called that adds what a layer gave, as it was or normed, or puts it beside other numbers."""
-    as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
+    made = [moved_from(flow, maker) for maker in flow.makers[node]]
+    as_it_was = end_of(towering.layers[number]) in made
     told = f"WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    told = f"WHAT WENT INTO LAYER {number + 1}" if towering.layers[number][0].joints[0].stream in made else told
     cuts = [one for one in moved if flow.op(one) == "index" and find_cut_axis(flow, one)]
     told = f"{label_cut_rows(flow, cuts[0])} OF {told}" if len(cuts) == 1 else told
     return f"+ {told}" if flow.op(node) in SUMS else f"WITH {told} BESIDE IT"
@@ -210,7 +224,7 @@ def list_adding(flow: Flow, towering: Towering, layer: int) -> list[Adding]:
         if one.rows is not None and one.rows.begun:
             found.append(Adding(name_beside(layer), None, flow.steps[one.rows.end]))
         key, begun = name_bridge(layer), find_kept(flow, towering, one.nodes)
-        for node, (number, made) in find_earlier(flow, one, towering.layers[: layer - 1]).items():
+        for node, (number, made) in find_earlier(flow, one.nodes, one.start, towering.layers[: layer - 1]).items():
             is_end = made == end_of(towering.layers[number])
             found.append(Adding(f"{key}{node}", number, None if is_end else flow.steps[made]))
         found += [Adding(f"{key}{node}", None, flow.steps[made]) for node, made in begun.items()]

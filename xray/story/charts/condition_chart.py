@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, WAVES
 from xray.ir.records import TensorRecord
 from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.charts.counted_weights import weights_of_box
 from xray.story.charts.steps.drawn_steps import is_substance
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations, spread
@@ -52,7 +53,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Mapping[int, str
         place = flow.places[node.steps[0].id] if node.steps else -1
         record = given[place][0] if place in (labels.keys() & given) - meeting else node.record
         label = label_entry(flow, place) if condition.are_looked_at and place >= 0 else ""
-        each = place in condition.alone and bool(flow.steps[place].params)
+        each = place in condition.alone and bool(weights_of_box(flow, node.steps))
         extra = f"{node.extra} × {condition.layers} layers" if each and node.extra else node.extra
         return replace(node, surface="condition", record=record, label=label or node.label, extra=extra)
 

@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     FourierMixing,
+    LinearAttention,
     PlaceMixing,
     PoolMixing,
     Projection,
@@ -30,6 +31,7 @@ NAMES: Mapping[type[Branch], str] = {
     PlaceMixing: "MIXING OF PLACES",
     FourierMixing: "FOURIER MIXING",
     PoolMixing: "MIXING BY POOLING",
+    LinearAttention: "LINEAR ATTENTION",
     CurvedAttention: "SELF-ATTENTION WITHOUT SOFTMAX",
 }
 """What a panel is called where the kind of its branch alone decides."""

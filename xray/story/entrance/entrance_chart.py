@@ -42,6 +42,7 @@ from xray.story.entrance.entry_labels import (
     LOOKUP,
     count_copies,
     label_entry,
+    list_joined,
     list_merged,
     tell_fitting,
 )
@@ -90,6 +91,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     nodes |= list_copied(flow, start, towering.tower.streams)
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
+    labels |= label_begun_with(flow, start, nodes)
     labels |= {node: "1 WHERE A NUMBER STANDS, ELSE 0" for node in nodes if list_asked(flow, node)}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     summed = [node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1]
@@ -160,6 +162,16 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         return rows or chart_zeros(flow, start)
     chart = tell_counting(flow, tell_dropped_below(flow, towering, chart))
     return tell_first_rows(flow, tell_fixed(flow, chart if has_words else add_given(flow, towering, chart)))
+
+
+def label_begun_with(flow: Flow, start: int, nodes: Collection[int]) -> dict[int, str]:
+    """What the step is called with which a stream begins that puts rows made elsewhere end to end (Flux)."""
+    here, reading = flow.carried_from(start), list_reading_data(flow)
+    if here is None or here not in nodes or flow.op(here) != "cat":
+        return {}
+    rows, makers = list_joined(flow, here), {*flow.makers[here]}
+    are_made = len(rows) > 1 and makers <= reading and makers.isdisjoint(nodes)
+    return {here: f"END TO END: {' + '.join(f'{one:,}' for one in rows)}"} if are_made else {}
 
 
 def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:

@@ -7,9 +7,9 @@ from typing import Final
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.towers import Towering
+from xray.story.body.widths import end_of
 from xray.story.charts.chart import Chart
 from xray.story.charts.steps.operation_labels import label_step
-from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import list_reading_data
 from xray.story.streams.asides import list_carried_readers
 

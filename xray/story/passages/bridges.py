@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -12,7 +13,7 @@ from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
 from xray.story.body.layers import Layer, cut_layers
 from xray.story.body.scale import find_bend_behind
-from xray.story.body.widths import find_width
+from xray.story.body.widths import end_of, find_width
 from xray.story.branches.convolutions import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
@@ -26,6 +27,7 @@ from xray.story.passages.ordered_rows import (
     repeats_rows,
 )
 from xray.story.passages.pools import is_pool
+from xray.story.passages.rows_between import find_earlier, moved_from
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -34,14 +36,18 @@ from xray.story.recognition.between import (
     read_sizes,
     works_on_weights,
 )
-from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.norms import find_norm
 from xray.story.recognition.resamplers import count_heads_at, count_rows
 from xray.story.streams.joints import Joint
-from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
+from xray.story.streams.put_beside import (
+    RowsBeside,
+    find_rows_beside,
+    list_left_behind,
+)
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
 
-MOST_STEPS, FEWEST_LAYERS, MOST_OF_A_NORM = 60, 4, 16
+MOST_STEPS, FEWEST_LAYERS = 60, 4
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 
 
@@ -93,12 +99,13 @@ def find_bridges(
         is_other = (
             is_other or pools_rows(flow, before, start, leaves) or number in turns or takes_rows_alone(flow, start)
         )
+        earlier = find_put_back(flow, nodes, before, start, layers[: number - 1])
         ends = [end_of(layer) for layer in layers[:number]]
         rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
             found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))
-        elif joined or is_learnt or is_other:
+        elif joined or is_learnt or is_other or earlier is not None:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
             nodes |= {*flow.behind(start, within=(nodes | region.beside).difference(others).__contains__)}
@@ -106,7 +113,7 @@ def find_bridges(
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
             told = None if mixes_all(flow, before, leaves, looking) or chooses_rows(flow, leaves) else joined
-            bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted)
+            bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted, earlier=earlier)
             cut = find_cut(flow, before, leaves)
             aside = frozenset[int]()
             if cut is not None:
@@ -114,6 +121,23 @@ def find_bridges(
             nodes |= aside if counts is None else aside | counts.nodes
             found.append(Bridging(bridge, nodes, before, start, site, aside=aside, counts=counts))
     return tuple(found)
+
+
+def find_put_back(
+    flow: Flow, nodes: Collection[int], before: int, start: int, layers: Sequence[Layer]
+) -> tuple[int, Literal["gave", "read"]] | None:
+    """Which of some layers gave, or read, what lies beside the stream in what the next layer begins with."""
+    found = find_earlier(flow, nodes, before, layers).get(start)
+    if found is None or flow.op(start) in SUMS:
+        return None
+    number, made = found
+    return number, "read" if layers[number][0].joints[0].stream == made else "gave"
+
+
+def only_puts_back(flow: Flow, bridging: Bridging) -> bool:
+    """Whether all that is done between two layers is to lay beside the stream what was there before."""
+    leaves = [node for node in bridging.nodes if flow.is_leaf(node) and node != bridging.end]
+    return bridging.bridge.earlier is not None and all(moved_from(flow, node) != node for node in leaves)
 
 
 def list_beside(layer: Layer) -> frozenset[int]:
@@ -243,12 +267,6 @@ def width_at(flow: Flow, place: int, layer: Layer) -> int:
     return shape[find_width(flow, layer) if axis is None else axis]
 
 
-def end_of(layer: Layer) -> int:
-    """The step that ends a layer: its last sum, or the norm of that."""
-    last = layer[-1].joints[-1].add
-    return max([last, *(norm.end for norm in layer[-1].norms if norm.end > last)])
-
-
 def mixes_all(flow: Flow, before: int, leaves: Collection[int], looking: Sequence[Site]) -> bool:
     """Whether products make new rows of all that came, as a few learned rows ask for them (PatchMerger)."""
     asks = (before in flow.behind(*site.query.nodes) for site in looking)
@@ -295,37 +313,6 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
         told = told or describe_joining(flow, sorted(bridging.nodes), joined)
         labels[joining] = told if ":" in told else f"{told}: {width}·{joined} = {width * joined}"
     return labels
-
-
-def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
-    """The steps of a bridge that add what one of some layers gave (Funnel), or its norm (HRM), to what it made.
-
-    So those that put it beside that (CANINE). For each the layer's number, and the step whose result it takes.
-    """
-    ends = {end_of(layer): number for number, layer in enumerate(layers)}
-    normed = {norm.end: norm.origin for layer in ends for norm in list_closing(flow, layer)}
-    ends |= {norm: ends[origin] for norm, origin in normed.items() if norm not in bridging.nodes and origin in ends}
-    found: dict[int, tuple[int, int]] = {}
-    for node in sorted(bridging.nodes):
-        is_known = flow.op(node) in SUMS or widens(flow, node)
-        made = list(map(flow.carried_from, flow.makers[node])) if is_known else []
-        before = [(ends[one], one) for one in made if one in ends]
-        if len(made) == 2 and len(before) == 1 and bridging.nodes.issuperset(one for one in made if one not in ends):
-            found[node] = before[0]
-    return found
-
-
-def widens(flow: Flow, node: int) -> bool:
-    """Whether a step lays the numbers of rows beside those of others."""
-    read = {record.shape[:-1] for record in flow.steps[node].inputs}
-    return flow.op(node) in SIDE_BY_SIDE and read == {flow.output(node).shape[:-1]}
-
-
-def list_closing(flow: Flow, end: int) -> Iterator[Norm]:
-    """The norms that read what a layer gives, as it is."""
-    places = flow.ahead(*flow.readers.get(end, ()), within=lambda one: one - end <= MOST_OF_A_NORM)
-    norms = (find_norm(flow, place) for place in places)
-    yield from (norm for norm in norms if norm is not None and norm.origin is not None and norm.origin == end)
 
 
 def label_looking(flow: Flow, site: Site) -> str:

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward
@@ -118,13 +119,12 @@ def list_weighed(flow: Flow, share: Collection[int]) -> Iterator[tuple[TensorRec
 def list_alone(flow: Flow, shares: Sequence[frozenset[int]]) -> frozenset[int]:
     """The steps of the first layer's share in a condition that each other layer does by itself, with its own weights.
 
-    None where a layer has not as many blocks with weights of its own as the first, each with as many of them.
+    None where a layer has not as many weights of its own as the first, each of the same size.
     """
     own = [share.difference(*(other for other in shares if other is not share)) for share in shares]
-    paths = [{flow.steps[node].path for node in one if flow.steps[node].params} for one in own]
-    counts = {tuple(sorted(params for node in one if (params := flow.steps[node].params))) for one in own}
-    are_alike = len(counts) == 1 < len(paths)
-    return own[0] if are_alike and all(paths[0].isdisjoint(other) for other in paths[1:]) else frozenset()
+    held = [dict(weight for node in one for weight in read_weights(flow, node).items()) for one in own]
+    are_alike = len({tuple(sorted(one.values())) for one in held}) == 1 < len(held)
+    return own[0] if are_alike and all(held[0].keys().isdisjoint(other) for other in held[1:]) else frozenset()
 
 
 def find_looked_at(flow: Flow, layers: Sequence[Sequence[Staging]], stops: Collection[int]) -> Conditioning | None:

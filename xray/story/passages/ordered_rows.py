@@ -341,13 +341,16 @@ def find_counts(flow: Flow, ends: Sequence[int], leaves: Collection[int]) -> Row
 
 
 def name_repeated(flow: Flow, node: int) -> str:
-    """What a step is called that repeats rows, each by itself: how many, and how often, where that is one number."""
-    given = flow.steps[node].inputs
-    sizes = [pair for pair in zip(given[0].shape, flow.output(node).shape, strict=False) if len({*pair}) > 1]
-    rows, made = sizes[0] if len(sizes) == len(given) == 1 else (0, 0)  # a second tensor says how often each is
+    """What a step is called that repeats rows, or channels, each by itself: how many, and how often, if that is one."""
+    given, maker = flow.steps[node].inputs, flow.makers[node][0]
+    pairs = enumerate(zip(given[0].shape, flow.output(node).shape, strict=False))
+    axes = {axis: pair for axis, pair in pairs if len({*pair}) > 1}
+    are_channels = maker is not None and [*axes] == [find_channels(flow, maker)]
+    name = "CHANNEL" if are_channels else "ROW"
+    rows, made = next(iter(axes.values())) if len(axes) == len(given) == 1 else (0, 0)  # a second says how often
     if not rows or made % rows:
-        return "EACH ROW REPEATED"
-    return f"EACH {f'OF {rows:,} ROWS' if rows > 1 else 'ROW'} {made // rows:,} TIMES"
+        return f"EACH {name} REPEATED"
+    return f"EACH {f'OF {rows:,} {name}S' if rows > 1 else name} {made // rows:,} TIMES"
 
 
 def fold_repeats(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]:

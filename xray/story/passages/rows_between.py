@@ -1,16 +1,22 @@
-"""Rows of another tower that are added to a stream between its layers, where its image stands (Qwen3-VL)."""
+"""What comes to a stream between its layers: rows of another tower (Qwen3-VL), and what it was itself before."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.layers import Layer
-from xray.story.passages.bridges import end_of
+from xray.story.body.widths import end_of
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
+from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.values.value_shapes import number
 
 MOST_BEHIND = 60
+
+
+MOST_OF_A_NORM = 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class RowsBetween:
 
 def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]) -> Iterator[RowsBetween]:
     """The rows that are added behind layers, and made of some of `theirs`."""
-    for number, (one, following) in enumerate(pairwise(layers)):
+    for place, (one, following) in enumerate(pairwise(layers)):
         end, begun = end_of(one), following[0].joints[0].stream
         if begun is None or begun <= end:
             continue
@@ -42,7 +48,7 @@ def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]
         ways = ((node, find_added(flow, node, end, theirs)) for node in between)
         add, way = next(((node, way) for node, way in ways if way), (end, []))
         if way:
-            yield RowsBetween(number, tuple(sorted(way[:-1])), way[-1], way[-1], add, begun)
+            yield RowsBetween(place, tuple(sorted(way[:-1])), way[-1], way[-1], add, begun)
 
 
 def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list[int]:
@@ -64,3 +70,47 @@ def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list
 def is_worked_out(flow: Flow, rows: RowsBetween) -> bool:
     """Whether rows go through a linear layer of their own before they are added."""
     return any(is_linear(flow, node) for node in rows.nodes)
+
+
+def find_earlier(flow: Flow, nodes: Collection[int], start: int, layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
+    """The steps between two layers that add what an earlier one gave (Funnel), or its norm (HRM), to what it made.
+
+    So those that put it beside what these made or the `start` gave (CANINE), be it what an earlier layer read that none
+    gave (a U-Net's skips). For each the layer's number, and the step whose result it takes.
+    """
+    ends = {end_of(layer): number for number, layer in enumerate(layers)}
+    normed = {norm.end: norm.origin for layer in ends for norm in list_closing(flow, layer)}
+    ends |= {norm: ends[origin] for norm, origin in normed.items() if norm not in nodes and origin in ends}
+    read = {layer[0].joints[0].stream: number for number, layer in enumerate(layers)}
+    beside = {one: number for one, number in read.items() if one is not None} | ends
+    found, own = dict[int, tuple[int, int]](), {*nodes, start}
+    for node in sorted(nodes):
+        known = ends if flow.op(node) in SUMS else beside if widens(flow, node) else {}
+        made = [moved_from(flow, one) for one in flow.makers[node]]
+        before = [(known[one], one) for one in made if one in known]
+        if len(made) == 2 and len(before) == 1 and own.issuperset(one for one in made if one not in known):
+            found[node] = before[0]
+    return found
+
+
+def widens(flow: Flow, node: int) -> bool:
+    """Whether a step lays the numbers of rows, or the channels of maps, beside those of others."""
+    axis, made = find_channels(flow, node), flow.output(node).shape
+    axis = len(made) - 1 if axis is None else axis
+    shapes = {(*one.shape[:axis], *one.shape[axis + 1 :]) for one in flow.steps[node].inputs}
+    return flow.op(node) in SIDE_BY_SIDE and shapes == {(*made[:axis], *made[axis + 1 :])}
+
+
+def moved_from(flow: Flow, place: int | None) -> int | None:
+    """The step whose numbers a step only moves, or multiplies or divides by 1."""
+    place = flow.carried_from(place)
+    while place is not None and flow.op(place) in SCALINGS and number(flow.steps[place]) == 1:
+        place = flow.carried_from(flow.makers[place][0])
+    return place
+
+
+def list_closing(flow: Flow, end: int) -> Iterator[Norm]:
+    """The norms that read what a layer gives, as it is."""
+    places = flow.ahead(*flow.readers.get(end, ()), within=lambda one: one - end <= MOST_OF_A_NORM)
+    norms = (find_norm(flow, place) for place in places)
+    yield from (norm for norm in norms if norm is not None and norm.origin is not None and norm.origin == end)

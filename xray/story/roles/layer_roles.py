@@ -5,7 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.anatomy.attentions import Attention, DeformableAttention
-from xray.story.anatomy.branches import Branch, Experts, FeedForward, Recurrence
+from xray.story.anatomy.branches import Branch, Experts, FeedForward, LinearAttention, Recurrence
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
 from xray.story.branches.feed_forward import is_gate
@@ -69,6 +69,8 @@ def name_branch(branch: Branch) -> str:
         return "deformable cross-attention" if branch.leaves_stream else "deformable attention"
     if isinstance(branch, Recurrence):
         return branch.kind if branch.kind in ("state space", "linear attention") else "recurrence"
+    if isinstance(branch, LinearAttention):
+        return "linear attention"
     return OTHERS.get(branch.part, "")
 
 

@@ -82,6 +82,23 @@ def describe_repeated(anatomy: Anatomy) -> str:
     )
 
 
+def describe_put_back(anatomy: Anatomy) -> str:
+    """What earlier layers gave or read that is laid beside the stream, and before which layers (a U-Net's skips)."""
+    told = []
+    for tower in anatomy.towers:
+        pairs = [(one.before, one.earlier) for one in tower.bridges if one.earlier is not None]
+        if pairs:
+            laid = [f"before layer {before + 1} what {spell_earlier(*earlier)}" for before, earlier in pairs]
+            of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+            told.append(f"What came before is laid beside the stream{of}: {', '.join(laid)}.")
+    return " ".join(told)
+
+
+def spell_earlier(layer: int, way: str) -> str:
+    """What a layer gave, or what it read."""
+    return f"layer {layer + 1} gave" if way == "gave" else f"went into layer {layer + 1}"
+
+
 def describe_boxes(anatomy: Anatomy) -> str:
     told = [(tower, tower.boxes) for tower in anatomy.towers if tower.boxes is not None]
     return " ".join(

@@ -84,6 +84,7 @@ from xray.story.sentences.of_links import (
     describe_links,
     describe_met,
     describe_multiplied,
+    describe_put_back,
     describe_repeated,
     describe_rows_added,
     describe_scored,
@@ -250,7 +251,7 @@ def describe_turns(anatomy: Anatomy) -> str:
 
 
 def describe_unknown(anatomy: Anatomy) -> str:
-    found = {isinstance(one, Unknown) for one in branches(anatomy)}
+    found = {type(one) is Unknown for one in branches(anatomy)}
     which = "All" if found == {True} else "Some"
     return f"{which} sublayers are drawn by their operations: what they are is not known." if True in found else ""
 
@@ -335,6 +336,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("added between layers", describe_added_between),
     Sentence("groups of layers", describe_spans),
     Sentence("rows repeated between layers", describe_repeated),
+    Sentence("laid beside the stream again", describe_put_back),
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
     Sentence("rows handed out", describe_tapped),

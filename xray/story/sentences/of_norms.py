@@ -187,7 +187,8 @@ def name_left(part: str, layers: Sequence[int], of: str, *, is_one: bool) -> str
     name = part.replace("_", "-")
     if is_one:
         return f"The {name} of {spell_numbers(layers)}{of}"
-    return f"In {spell_numbers(list(dict.fromkeys(layers)))}{of}, a {name}"
+    article = "an" if name[0] in "aeiou" else "a"
+    return f"In {spell_numbers(list(dict.fromkeys(layers)))}{of}, {article} {name}"
 
 
 def is_only_one(tower: Tower, part: str, own: Sequence[tuple[int, ...]]) -> bool:

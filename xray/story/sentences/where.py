@@ -45,8 +45,9 @@ def list_unknown(anatomy: Anatomy) -> set[str]:
     found = set[str]()
     for tower in anatomy.towers:
         for group in tower.groups:
-            kinds = {type(one) for stage in group.stages for one in stage.branches}
-            found |= {tower.name} if Unknown in kinds and Attention not in kinds else set()
+            own = [one for stage in group.stages for one in stage.branches]
+            looks = any(isinstance(one, Attention) for one in own)
+            found |= {tower.name} if not looks and any(isinstance(one, Unknown) for one in own) else set()
     return found
 
 

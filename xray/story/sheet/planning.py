@@ -188,9 +188,15 @@ def plan_frames(
 
 
 def keep_frames(groups: Sequence[Group], order: Sequence[int]) -> list[int]:
-    """The numbers of the groups that are drawn, of those in order: the first and that of the last layer among them."""
+    """The numbers of the groups that are drawn, of those in order: the first, that of the last layer, one of a kind.
+
+    Groups are of a kind whose sublayers are, one after the other.
+    """
     last = max(range(len(groups)), key=lambda number: groups[number].layers[-1])
-    return sorted(sorted(order, key=lambda number: number not in (0, last))[:MOST_FRAMES])
+    kinds = {number: tuple(one.part for stage in groups[number].stages for one in stage.branches) for number in order}
+    firsts = {kind: number for number, kind in reversed(list(kinds.items()))}.values()
+    ranked = sorted(order, key=lambda number: (number not in (0, last), number not in firsts))
+    return sorted(ranked[:MOST_FRAMES])
 
 
 def add_left_out(

@@ -49,7 +49,18 @@ def name_once(canvas: Canvas, named: Mapping[Name, tuple[int, float]]) -> list[N
             found.append((*first[:3], size, first[-1]))
         else:
             found.append(first)
-    return found
+    return leave_covered(canvas, found)
+
+
+def leave_covered(canvas: Canvas, names: Sequence[Name]) -> list[Name]:
+    """Names without what would be written layer by layer over another such: that stands for ribbons both ways."""
+    width, high = max(canvas.text_width(text, NOTE - 2, "bold") for text in BY_LAYER), NOTE * 1.12 * len(BY_LAYER)
+    kept: list[Name] = []
+    for name in names:
+        others = [one for one in kept if BY_LAYER == one[2] == name[2]]
+        if not any(abs(one[0] - name[0]) < width and abs(one[1] - name[1]) < high for one in others):
+            kept.append(name)
+    return kept
 
 
 def roof_over(box: Box, standing: Standing) -> float:
@@ -91,8 +102,8 @@ def name_way(
         queries = min((one.x for one in boxes if one.right < aim.left and one.top < aim.bottom), default=aim.left)
         top = aim.bottom - UNDER + BESIDE_RIBBON / 2 + NOTE * 1.12 * len(BY_LAYER)
         own_spot = (queries - 8 - width, top, f"{columns[way.target].look.own}_panel")
-        x, top, on = find_room(canvas, aim, own_spot, width, is_right=way.source.column > way.target)
-        return [(x, top, BY_LAYER, NOTE - 2, on)]
+        spots = find_room(canvas, aim, own_spot, width, is_right=way.source.column > way.target)
+        return [(x, top, BY_LAYER, NOTE - 2, on) for x, top, on in spots]
     if is_top(way.source, columns, standing):
         told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
         lowered = max(0.0, roof_over(box, own) - roof) / 2
@@ -120,26 +131,26 @@ def name_way(
 
 def find_room(
     canvas: Canvas, aim: Box, spot: tuple[float, float, str], width: float, *, is_right: bool
-) -> tuple[float, float, str]:
-    """Where what is written at ribbons that lead to a box stands, and on what: at a spot, if no line runs through it.
+) -> list[tuple[float, float, str]]:
+    """Where what is written at ribbons that lead to a box stands, and on what: at a spot, if nothing else is there.
 
-    Else it stands beside the frame, on the side from which these ribbons come, if no line runs there.
+    Else it stands beside the frame, on the side from which these ribbons come; or nowhere, if there is something too.
     """
     x, top, _ = spot
     areas = [[*zip(*panel.path, strict=True)] for panel in canvas.panels]
     around = [(min(xs), max(xs)) for xs, ys in areas if min(xs) < aim.x < max(xs) and min(ys) < aim.y < max(ys)]
     left, right = min((one for one, _ in around), default=x), max((one for _, one in around), default=x)
     beside = (right + OFF_FRAME if is_right else left - OFF_FRAME - width, top + OFF_FRAME, "page")
-    is_held = is_struck(canvas, x, top, width) and not is_struck(canvas, beside[0], beside[1], width)
-    return beside if is_held else spot
+    return [one for one in (spot, beside) if not is_struck(canvas, one[0], one[1], width)][:1]
 
 
 def is_struck(canvas: Canvas, left: float, top: float, width: float) -> bool:
-    """Whether a line runs through what is written layer by layer, told by the bounds of each of its pieces."""
+    """Whether a line, told by the bounds of each of its pieces, or a box is where layer by layer would be written."""
     size = NOTE - 2
     low, high = top - size * 1.12 * len(BY_LAYER) + size * 0.1, top - size * 0.22
     pieces = (curve.points[place : place + 4] for curve in canvas.curves for place in range(0, len(curve.points), 3))
-    bounds = ([*zip(*piece, strict=True)] for piece in pieces)
+    bounds = [[*zip(*piece, strict=True)] for piece in pieces]
+    bounds += [[(box.left, box.right), (box.bottom, box.top)] for box in canvas.boxes]
     return any(left < max(xs) and min(xs) < left + width and low < max(ys) and min(ys) < high for xs, ys in bounds)
 
 

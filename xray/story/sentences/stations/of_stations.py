@@ -14,6 +14,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     FourierMixing,
+    LinearAttention,
     PlaceMixing,
     PoolMixing,
     Projection,
@@ -328,7 +329,12 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     Sentence("station of a Fourier transform", describe_fourier),
     Sentence("station of a pool", describe_pooled),
-    fixed("no name", "Operations: what they are is not known.", lambda one: isinstance(one, Unknown)),
+    fixed(
+        "station of linear attention",
+        "Linear attention: keys and values are multiplied first, over all places; queries read what comes of it.",
+        lambda one: isinstance(one, LinearAttention),
+    ),
+    fixed("no name", "Operations: what they are is not known.", lambda one: type(one) is Unknown),
 )
 """What a sublayer does, the first that is proven of its branch."""
 
