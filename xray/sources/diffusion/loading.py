@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
-from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.rules import RULES, Rule
+from xray.sources.diffusion.needs import AXES, Needs
+from xray.sources.diffusion.rules import Rule, choose_rules
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.hub import find_config
 from xray.sources.request import Request
@@ -19,7 +19,8 @@ from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways
 from xray.text import show_controls
 
-NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
+TOLD = "told|"
+NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"[^\s@]+@")
 """What "5@channels" says of the axis, and of the size."""
 
 
@@ -54,7 +55,7 @@ def propose(needs: Needs) -> Iterator[Made]:
     """Keywords to call a model with, in one combination of shapes after the other."""
     asked = {
         name: rule
-        for name, rule in RULES.items()
+        for name, rule in choose_rules(needs).items()
         if is_asked(needs.parameters, name, wanted=name in needs.parameters and bool(rule.wanted(needs)))
     }
     for words in islice(product(*(list_shapes(needs, name, rule) for name, rule in asked.items())), MOST_TRIES):
@@ -83,13 +84,18 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
     """The shapes that an argument may have, in words."""
     if not rule.shape:
         return needs.latents(name)
-    return (" ".join(spell_own(needs, name, word) for word in rule.shape.split()),)
+    shape = rule.shape
+    if shape.startswith(TOLD):
+        told = [AXES.get(size, "") for size in needs.reading(name).sizes]
+        shape = " ".join(told) if told and all(told) else shape.removeprefix(TOLD)
+    return (" ".join(spell_own(needs, name, word) for word in shape.split()),)
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:
     """A word of a shape, with the width that the model's own layer reads in place of "own"."""
-    own, _, other = word.partition("|")
+    size, at, axis = word.partition("@")
+    own, _, other = size.partition("|")
     if own != "own":
         return word
     width = needs.width(name)
-    return other or "text_width" if width is None else str(width)
+    return (other or "text_width" if width is None else str(width)) + at + axis
