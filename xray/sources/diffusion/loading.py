@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
+from xray.sources.diffusion.copying import copy_small
+from xray.sources.diffusion.manners import choose_rules
 from xray.sources.diffusion.needs import AXES, Needs
-from xray.sources.diffusion.rules import Rule, choose_rules
+from xray.sources.diffusion.rules import Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.hub import find_config
 from xray.sources.request import Request
@@ -19,7 +21,7 @@ from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways
 from xray.text import show_controls
 
-TOLD = "told|"
+TOLD = "told:"
 NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"[^\s@]+@")
 """What "5@channels" says of the axis, and of the size."""
 
@@ -48,7 +50,7 @@ def load_diffusers(name: str, request: Request) -> Target:
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         return propose(Needs(model, request.wishes, has_storage=has_storage))
 
-    return run_ways(make, feed, request, f"diffusers:{name}")
+    return run_ways(make, feed, request, f"diffusers:{name}", copy_small(model_class, settings))
 
 
 def propose(needs: Needs) -> Iterator[Made]:
@@ -86,8 +88,9 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
         return needs.latents(name)
     shape = rule.shape
     if shape.startswith(TOLD):
-        told = [AXES.get(size, "") for size in needs.reading(name).sizes]
-        shape = " ".join(told) if told and all(told) else shape.removeprefix(TOLD)
+        of, _, other = shape.removeprefix(TOLD).partition("|")
+        told = [AXES.get(size, "") for size in needs.reading(of).sizes]
+        shape = " ".join(told) if told and all(told) else other
     return (" ".join(spell_own(needs, name, word) for word in shape.split()),)
 
 

@@ -37,7 +37,7 @@ SETTINGS: Mapping[str, Setting] = {
         64,
     ),
     "pooled_width": Setting(("pooled_projection_dim",), (), 64),
-    "patch": Setting(("patch_size", "all_patch_size"), (), 1),
+    "patch": Setting(("patch_size", "all_patch_size", "latent_patch_size"), (), 1),
     "temporal_patch": Setting(("patch_size_t", "temporal_patch_size"), (), 1),
     "head": Setting(("attention_head_dim", "head_dim"), (), 64),
     "axes": Setting(("axes_dims_rope", "axes_dim_rope", "axes_dims"), (), 3),
@@ -144,10 +144,14 @@ class Needs(Sizes):
 
     def count_places(self) -> int:
         """The places that the latents become, each of a patch of them."""
-        frames, rows, columns = self.patches()
+        frames, rows, columns = self.film_shape()
         main = next((name for name in MAIN if name in self.parameters), MAIN[0])
-        films = self["frames"] // frames if "frames" in self.latents(main)[0].split() else 1
-        return films * (self["height"] // rows) * (self["width"] // columns)
+        return (frames if "frames" in self.latents(main)[0].split() else 1) * rows * columns
+
+    def film_shape(self) -> tuple[int, int, int]:
+        """The frames, rows and columns of patches of latents."""
+        frames, rows, columns = self.patches()
+        return self["frames"] // frames, self["height"] // rows, self["width"] // columns
 
     def latents(self, name: str) -> tuple[str, ...]:
         """The words for the shape of latents that are given under a name, the likeliest first.
@@ -204,6 +208,8 @@ SIZES: Mapping[str, Callable[[Needs], int]] = {
     "patch_columns": lambda needs: needs.patches()[2],
     "side": lambda needs: needs.latent_side(0),
     "own_head": lambda needs: needs.number("hidden_size") // (2 * needs.number("num_attention_heads") or 1),
+    "film_places": lambda needs: prod(needs.film_shape()),
+    "inner": lambda needs: needs.number("num_attention_heads") * needs["head"],
     "quarter_places": lambda needs: needs["places"] // 4,
     "half_head": lambda needs: needs["head"] // 2,
     "context_channels": lambda needs: needs["in_channels"] - needs.number("audio_acoustic_hidden_dim"),
