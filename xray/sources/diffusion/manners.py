@@ -11,6 +11,30 @@ ROWS_OF_TEXT: Mapping[str, Rule] = {
     "position_ids": Rule("words+places 3", packing.joint_places),
 }
 """For models that are given the text as several layers of an encoder gave it."""
+INJECTED: Mapping[str, Rule] = {
+    "encoder_hidden_states": Rule("batch injections+1 words cap_feat_dim", wanted=always),
+}
+"""The same where some layers read one each of them."""
+CAMERAS: Mapping[str, Rule] = {
+    "timestep": Rule("batch 1 frames", packing.of_one(1), always),
+    "mask": Rule("batch words", packing.whole(1), always),
+    "camera_conditions": Rule("batch frames 20", wanted=always),
+    "chunk_plucker": Rule("batch own@channels frames height width", wanted=reads("chunk_plucker")),
+}
+"""For films seen by a camera that moves."""
+PROTEINS: Mapping[str, Rule] = {
+    "bb_ca": Rule("batch residues 3"),
+    "local_latents": Rule("batch residues latent_dim"),
+    "bb_ca_time": Rule("batch", packing.of_one(0.5)),
+    "local_latents_time": Rule("batch", packing.of_one(0.5)),
+    "padding_mask": Rule("batch residues", packing.truth(True)),
+    "token_type": Rule("batch residues", packing.whole(0), always),
+    "atom37_mask": Rule("batch residues 37", packing.truth(True), always),
+    "conditioning": Rule("batch residues", packing.one_chain, always),
+}
+"""For models of proteins: places of residues, and what is known of the chain."""
+BESIDE: Mapping[str, Rule] = {"encoder_hidden_states": Rule("batch ticks condition_dim", wanted=always)}
+"""For models in which what guides stands beside each frame of a sound."""
 INDICATED: Mapping[str, Rule] = {
     "hidden_states": Rule("batch words+places own", wanted=always),
     "encoder_hidden_states": Rule("batch words+places own", wanted=always),
@@ -89,19 +113,19 @@ HISTORY: Mapping[str, Rule] = {
     "indices_latents_history_short": Rule("1 2", packing.counting_from(18), always),
     "indices_latents_history_mid": Rule("1 2", packing.counting_from(16), always),
     "indices_latents_history_long": Rule("1 16", packing.counting_from(0), always),
-    "latents_history_short": Rule("batch own@channels 2@frames height width", wanted=always),
-    "latents_history_mid": Rule("batch own@channels 2@frames height width", wanted=always),
-    "latents_history_long": Rule("batch own@channels 16@frames height width", wanted=always),
+    "latents_history_short": Rule("batch in_channels@channels 2@frames height width", wanted=always),
+    "latents_history_mid": Rule("batch in_channels@channels 2@frames height width", wanted=always),
+    "latents_history_long": Rule("batch in_channels@channels 16@frames height width", wanted=always),
 }
 """For films that go on from what was seen a moment ago, before that, and long ago."""
 FRAMES_BEFORE: Mapping[str, Rule] = {
-    "indices_latents": Rule("batch frames", packing.counting_from(20)),
+    "indices_latents": Rule("frames", packing.counting_from(20)),
     "latents_clean": Rule("batch in_channels@channels 2@frames height width", wanted=has("has_clean_x_embedder")),
-    "indices_latents_clean": Rule("batch 2", packing.counting_from(18), has("has_clean_x_embedder")),
+    "indices_latents_clean": Rule("2", packing.counting_from(18), has("has_clean_x_embedder")),
     "latents_history_2x": Rule("batch in_channels@channels 2@frames height width", wanted=has("has_clean_x_embedder")),
-    "indices_latents_history_2x": Rule("batch 2", packing.counting_from(16), has("has_clean_x_embedder")),
+    "indices_latents_history_2x": Rule("2", packing.counting_from(16), has("has_clean_x_embedder")),
     "latents_history_4x": Rule("batch in_channels@channels 16@frames height width", wanted=has("has_clean_x_embedder")),
-    "indices_latents_history_4x": Rule("batch 16", packing.counting_from(0), has("has_clean_x_embedder")),
+    "indices_latents_history_4x": Rule("16", packing.counting_from(0), has("has_clean_x_embedder")),
 }
 """The same in other words."""
 CHUNKS: Mapping[str, Rule] = {
@@ -116,7 +140,10 @@ FILMED_SOUND: Mapping[str, Rule] = {
     "decoder_input_tokens": Rule("batch targets_length input_dims"),
 }
 """For spectrograms made from encodings, each with a mask."""
-TURNED: Mapping[str, Rule] = {"image_rotary_emb": Rule("384 384 own_head", packing.turned)}
+TURNED: Mapping[str, Rule] = {
+    "image_rotary_emb": Rule("384 384 own_head", packing.turned),
+    "cross_attention_kwargs": Rule("0", packing.nothing(dict), always),
+}
 """For models that are given the rotations of all places of a large image, as complex numbers."""
 ONE_SEQUENCE: Mapping[str, Rule] = {
     "hidden_states": Rule("batch places own", wanted=always),
@@ -179,8 +206,17 @@ MARKS: tuple[tuple[frozenset[str], Mapping[str, Rule]], ...] = (
     (frozenset({"vision_tokens"}), OMNI),
     (frozenset({"condition_latents", "kv_cache"}), REFERENCES),
     (frozenset({"video_rotary_emb"}), REFINER),
+    (frozenset({"camera_conditions"}), CAMERAS),
+    (frozenset({"bb_ca"}), PROTEINS),
 )
 """Arguments by which a forward tells that it is given things in another way, and the rules for that."""
+SETTING_MARKS: Mapping[str, Mapping[str, Rule]] = {
+    "num_text_layers": ROWS_OF_TEXT,
+    "condition_dim": BESIDE,
+    "injection_layer_ids": INJECTED,
+    "double_self_attention": {"encoder_hidden_states": Rule(wanted=never)},
+}
+"""Settings that tell it."""
 
 
 def choose_rules(needs: Needs) -> Mapping[str, Rule]:
@@ -189,6 +225,7 @@ def choose_rules(needs: Needs) -> Mapping[str, Rule]:
     for marks, rules in MARKS:
         if marks <= set(needs.parameters):
             special |= rules
-    if needs.setting("num_text_layers"):
-        special |= ROWS_OF_TEXT
+    for setting, rules in SETTING_MARKS.items():
+        if needs.setting(setting):
+            special |= rules
     return {**RULES, **special}

@@ -14,6 +14,8 @@ from xray.sources.sizes import DERIVED, Setting, Sizes, Wishes, find_setting, fi
 
 HEIGHT, WIDTH, FRAMES, SOUND_FRAMES = 24, 40, 5, 50
 """The latents' height, width and frames where the settings name none, and the frames of a sound."""
+FEW_ROWS, FEW_COLUMNS = 16, 24
+"""Their height and width where each of their numbers is a place."""
 ROWS, COLUMNS = 6, 8
 """So many rows and columns of patches has an image that is handed over as rows of numbers."""
 SECOND_WORDS, IMAGE_WORDS = 7, 14
@@ -123,11 +125,12 @@ class Needs(Sizes):
         return self["temporal_patch"], side, side
 
     def latent_side(self, place: int) -> int:
-        """Height or width of the latents: as the settings have it, else a small one."""
+        """Height or width of the latents: as the settings have it, else small, the more so where no patches are cut."""
         size = self.setting("sample_size")
         if isinstance(size, (list, tuple)) and len(size) >= 2:
             return int(size[place - 2])
-        return first_number(size) or (HEIGHT, WIDTH)[place]
+        each_is_a_place = self.setting(*SETTINGS["patch"].names) is not None and self.patches()[1] == 1
+        return first_number(size) or ((FEW_ROWS, FEW_COLUMNS) if each_is_a_place else (HEIGHT, WIDTH))[place]
 
     def count_words(self, *names: str) -> int:
         """The words of a text for which a model has places, in no other number; 0 where they may be of any."""
@@ -210,6 +213,7 @@ SIZES: Mapping[str, Callable[[Needs], int]] = {
     "own_head": lambda needs: needs.number("hidden_size") // (2 * needs.number("num_attention_heads") or 1),
     "film_places": lambda needs: prod(needs.film_shape()),
     "inner": lambda needs: needs.number("num_attention_heads") * needs["head"],
+    "injections": lambda needs: len(needs.setting("injection_layer_ids") or ()),
     "quarter_places": lambda needs: needs["places"] // 4,
     "half_head": lambda needs: needs["head"] // 2,
     "context_channels": lambda needs: needs["in_channels"] - needs.number("audio_acoustic_hidden_dim"),

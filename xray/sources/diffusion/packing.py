@@ -202,3 +202,22 @@ def cache_of_layers(needs: Needs, name: str, shape: Shape) -> Any:
     """The memory that a model's own module has for its layers, with nothing in it."""
     kind = getattr(sys.modules[type(needs.model).__module__], needs.annotated(name).split(".")[-1].strip("'>"))
     return kind(needs.number("num_layers"))
+
+
+def one_chain(needs: Needs, _: str, shape: Shape) -> dict[str, Tensor]:
+    """What is known of a protein of one chain, of which nothing is given."""
+    places = torch.arange(shape[-1])
+    apart = (places[:, None] - places).abs()
+    group = "condition_index-group_1_token"
+    alike = dict.fromkeys(("molecule_iid", "molecule_entity_id", group), torch.zeros(shape, dtype=torch.long))
+    atoms = (
+        f"condition_{one}_1_atom"
+        for one in ("hbond", "pistack", "pication", "saltbridge", "hydrophobic", "metal-coord")
+    )
+    return {
+        "is_in_context_conditioning": torch.zeros(shape, dtype=torch.bool),
+        "supports_local_latent": torch.ones(shape, dtype=torch.bool),
+        "token_bond_path_length": apart.expand(shape[0], -1, -1).contiguous(),
+        **alike,
+        **dict.fromkeys(atoms, torch.zeros(*shape, 37)),
+    }
