@@ -40,7 +40,9 @@ class Reading:
 
 def read_argument(model: nn.Module, name: str) -> Reading:
     """What the forward of a model tells of one of its arguments; an empty reading where it tells nothing."""
-    return follow(type(model).forward, {"self": model}, name, MOST_CALLS)
+    given = inspect.signature(inspect.unwrap(type(model).forward)).parameters.values()
+    switches = {one.name: one.default for one in given if isinstance(one.default, bool)}  # nobody turns these
+    return follow(type(model).forward, {**switches, "self": model}, name, MOST_CALLS)
 
 
 def follow(function: Callable[..., Any], known: Mapping[str, Any], name: str, depth: int) -> Reading:
