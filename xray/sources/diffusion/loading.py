@@ -91,7 +91,7 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
         of, _, other = shape.removeprefix(TOLD).partition("|")
         told = [AXES.get(size, "") for size in needs.reading(of).sizes]
         shape = " ".join(told) if told and all(told) else other
-    return (" ".join(spell_own(needs, name, word) for word in shape.split()),)
+    return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in shape.split(" or "))
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:
