@@ -1,5 +1,6 @@
 """Models of diffusers that are given things in another way tell so by an argument or a setting."""
 
+import torch
 from torch import nn
 
 from xray.sources.diffusion.loading import propose
@@ -82,3 +83,21 @@ def test_chunks_of_frames_are_as_many_frames_as_there_are():
 
 def test_a_model_without_a_mark_is_given_things_as_most_are():
     assert choose_rules(needs(Plain()))["encoder_hidden_states"].shape.startswith("batch words")
+
+
+class Beside(nn.Module):
+    config = {"condition_dim": 7, "in_channels": 4}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(11, 11, 1)
+
+    def forward(self, hidden_states, encoder_hidden_states):
+        hidden_states = torch.cat((hidden_states, encoder_hidden_states.transpose(1, 2)), dim=1)
+        return self.mix(hidden_states)
+
+
+def test_what_a_convolution_over_time_reads_stands_beside_each_frame():
+    made = make(Beside())
+
+    assert made["encoder_hidden_states"].shape == (2, made["hidden_states"].shape[-1], 7)

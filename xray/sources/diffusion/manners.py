@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from torch import nn
+
 from xray.sources.diffusion import packing
 from xray.sources.diffusion.needs import Needs
 from xray.sources.diffusion.rules import MASK, RULES, TIME, Rule, always, has, never, reads
@@ -220,7 +222,6 @@ MARKS: tuple[tuple[frozenset[str], Mapping[str, Rule]], ...] = (
 """Arguments by which a forward tells that it is given things in another way, and the rules for that."""
 SETTING_MARKS: Mapping[str, Mapping[str, Rule]] = {
     "num_text_layers": ROWS_OF_TEXT,
-    "condition_dim": BESIDE,
     "injection_layer_ids": INJECTED,
     "video_length": {"encoder_attention_mask": Rule(wanted=never)},
     "context_in_dim": TEXT_MASK,
@@ -236,6 +237,8 @@ def choose_rules(needs: Needs) -> Mapping[str, Rule]:
     for marks, rules in MARKS:
         if marks <= set(needs.parameters):
             special |= rules
+    if isinstance(needs.reading("encoder_hidden_states").layer, nn.Conv1d):
+        special |= BESIDE
     for setting, rules in SETTING_MARKS.items():
         if needs.setting(setting):
             special |= rules
