@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
+from xray.sources.diffusion.copying import copy_small
 from xray.sources.diffusion.finding import find_part
-from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.rules import RULES, Rule
+from xray.sources.diffusion.manners import choose_rules
+from xray.sources.diffusion.needs import AXES, Needs
+from xray.sources.diffusion.rules import Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.request import Request
 from xray.sources.rules import spell_axes
@@ -19,7 +21,8 @@ from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways, tell_more
 from xray.text import show_controls
 
-NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
+TOLD = "told:"
+NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"[^\s@]+@")
 """What "5@channels" says of the axis, and of the size."""
 OF_DEFAULTS = "with the default settings of its class"
 
@@ -48,7 +51,7 @@ def load_diffusers(name: str, request: Request) -> Target:
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         return propose(Needs(model, request.wishes, has_storage=has_storage))
 
-    target = run_ways(make, feed, request, f"diffusers:{name}")
+    target = run_ways(make, feed, request, f"diffusers:{name}", copy_small(model_class, settings))
     return tell_more(target, OF_DEFAULTS) if found.file is None else target
 
 
@@ -56,7 +59,7 @@ def propose(needs: Needs) -> Iterator[Made]:
     """Keywords to call a model with, in one combination of shapes after the other."""
     asked = {
         name: rule
-        for name, rule in RULES.items()
+        for name, rule in choose_rules(needs).items()
         if is_asked(needs.parameters, name, wanted=name in needs.parameters and bool(rule.wanted(needs)))
     }
     for words in islice(product(*(list_shapes(needs, name, rule) for name, rule in asked.items())), MOST_TRIES):
@@ -85,13 +88,19 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
     """The shapes that an argument may have, in words."""
     if not rule.shape:
         return needs.latents(name)
-    return (" ".join(spell_own(needs, name, word) for word in rule.shape.split()),)
+    shape = rule.shape
+    if shape.startswith(TOLD):
+        of, _, other = shape.removeprefix(TOLD).partition("|")
+        told = [AXES.get(size, "") for size in needs.reading(of).sizes]
+        shape = " ".join(told) if told and all(told) else other
+    return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in shape.split(" or "))
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:
     """A word of a shape, with the width that the model's own layer reads in place of "own"."""
-    own, _, other = word.partition("|")
+    size, at, axis = word.partition("@")
+    own, _, other = size.partition("|")
     if own != "own":
         return word
     width = needs.width(name)
-    return other or "text_width" if width is None else str(width)
+    return (other or "text_width" if width is None else str(width)) + at + axis
