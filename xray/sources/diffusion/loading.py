@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
 from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.rules import RULES, Rule
+from xray.sources.diffusion.parts import choose_rules
+from xray.sources.diffusion.rules import Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.hub import find_config
 from xray.sources.request import Request
@@ -54,7 +55,7 @@ def propose(needs: Needs) -> Iterator[Made]:
     """Keywords to call a model with, in one combination of shapes after the other."""
     asked = {
         name: rule
-        for name, rule in RULES.items()
+        for name, rule in choose_rules(needs).items()
         if is_asked(needs.parameters, name, wanted=name in needs.parameters and bool(rule.wanted(needs)))
     }
     for words in islice(product(*(list_shapes(needs, name, rule) for name, rule in asked.items())), MOST_TRIES):
@@ -83,7 +84,8 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
     """The shapes that an argument may have, in words."""
     if not rule.shape:
         return needs.latents(name)
-    return (" ".join(spell_own(needs, name, word) for word in rule.shape.split()),)
+    shapes = rule.shape.split(" or ") if isinstance(rule.shape, str) else rule.shape(needs)
+    return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in shapes)
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:

@@ -70,7 +70,9 @@ class Needs(Sizes):
         self.readings: dict[str, Reading] = {}
 
     def __getitem__(self, word: str) -> int:
-        return int(SIZES[word](self)) if word in SIZES else super().__getitem__(word)
+        if word in SIZES:
+            return int(SIZES[word](self))
+        return super().__getitem__(word) if word in {*SETTINGS, *DERIVED} or word.isdigit() else self.number(word)
 
     def reading(self, name: str) -> Reading:
         """What the model's code tells of an argument."""
@@ -140,7 +142,7 @@ class Needs(Sizes):
         are images, rows of numbers, or films. "5@channels" is a size and the word for its axis.
         """
         reading = self.reading(name)
-        words = tuple(AXES.get(one, "") for one in reading.sizes)
+        words = tuple(AXES.get(one.removeprefix("sample_"), "") for one in reading.sizes)
         if len(words) in {4, 5} and words[0] in {"", "batch"} and words.count("") <= 2:
             return (" ".join(self.fill_in(words)),)
         kind = next((one for one in OF_LAYERS if isinstance(reading.layer, one)), None)
@@ -169,6 +171,7 @@ SIZES: Mapping[str, Callable[[Needs], int]] = {
     "columns": lambda needs: COLUMNS,
     "places": lambda needs: ROWS * COLUMNS * (FRAMES if "num_frames" in needs.parameters else 1),
     "latent_places": Needs.count_places,
+    "guided_channels": lambda needs: needs.number("latent_channels") - 2,  # it holds two masks as well
     "position_axes": lambda needs: len(needs.setting(*SETTINGS["axes"].names) or (0, 0, 0)),
 }
 """Sizes that are chosen, or follow from others."""

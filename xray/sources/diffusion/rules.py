@@ -8,6 +8,7 @@ from xray.sources.diffusion import packing
 from xray.sources.diffusion.needs import Needs
 
 When = Callable[[Needs], Any]
+Shapes = Callable[[Needs], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,11 @@ class Rule:
 
     The words are sizes of `Needs`, as in "batch words 4"; "own" is the width of the layer that reads the argument
     first, and "own|text_width" is the other where no such layer is known. Where no shape is given, it is that of
-    latents. What a forward cannot do without is made always.
+    latents. Where there may be several, the likeliest is first: "batch words or batch rows", or a function lists them.
+    What a forward cannot do without is made always.
     """
 
-    shape: str = ""
+    shape: str | Shapes = ""
     fill: packing.Fill = packing.noise
     wanted: When = bool
 
