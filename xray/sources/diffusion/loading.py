@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
@@ -20,6 +21,12 @@ from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways
 from xray.text import show_controls
 
+WITHIN: Mapping[str, str] = {
+    "MotionAdapter": "a UNetMotionModel",
+    "ControlNetXSAdapter": "a UNetControlNetXSModel",
+    "ZImageControlNetModel": "a pipeline with a ZImageTransformer2DModel, of which it takes the first layers",
+}
+"""Parts that another model is built with, as each of them needs layers of that one."""
 NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
 """What "5@channels" says of the axis, and of the size."""
 
@@ -39,10 +46,14 @@ def load_diffusers(name: str, request: Request) -> Target:
             f"the settings of {shown} name no model of diffusers {diffusers.__version__}. Give the folder of a part, "
             "such as unet or transformer, whose config.json has a _class_name."
         )
+    if named in WITHIN:
+        raise TraceError(f"a {named} does not run by itself, but inside of {WITHIN[named]}. Give the folder of that.")
     settings = {key: value for key, value in found.settings.items() if not key.startswith("_")}
 
     def make() -> nn.Module:
         model: nn.Module = model_class.from_config(settings)  # type: ignore[attr-defined]  # a model of diffusers
+        if hasattr(model, "kernel") and hasattr(model, "enable_tiling"):
+            model.enable_tiling()  # it is written for tiles of that size alone
         return model.eval()
 
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
@@ -52,12 +63,21 @@ def load_diffusers(name: str, request: Request) -> Target:
 
 
 def propose(needs: Needs) -> Iterator[Made]:
-    """Keywords to call a model with, in one combination of shapes after the other."""
+    """Keywords to call a model with: as its settings ask for them, then with all masks, then for one of a batch."""
+    rules = {name: rule for name, rule in choose_rules(needs).items() if name in needs.parameters}
     asked = {
-        name: rule
-        for name, rule in choose_rules(needs).items()
-        if is_asked(needs.parameters, name, wanted=name in needs.parameters and bool(rule.wanted(needs)))
+        name: rule for name, rule in rules.items() if is_asked(needs.parameters, name, wanted=bool(rule.wanted(needs)))
     }
+    masked = {name: rule for name, rule in rules.items() if name in asked or name.endswith("mask")}
+    yield from combine(needs, asked)
+    if len(masked) > len(asked):
+        yield from combine(needs, masked)
+    if needs.wishes.batch is None:
+        yield from propose(Needs(needs.model, replace(needs.wishes, batch=1), has_storage=needs.has_storage))
+
+
+def combine(needs: Needs, asked: Mapping[str, Rule]) -> Iterator[Made]:
+    """What is asked for, in one combination of shapes after the other."""
     for words in islice(product(*(list_shapes(needs, name, rule) for name, rule in asked.items())), MOST_TRIES):
         shapes = dict(zip(asked, words, strict=True))
         values = {

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from xray.sources.diffusion import conditions, packing
 from xray.sources.diffusion.needs import FRAMES, Needs
-from xray.sources.diffusion.rules import RULES, TEXT, Rule, When, always, has
-from xray.sources.diffusion.samples import list_controls, list_samples
+from xray.sources.diffusion.rules import RULES, TEXT, Rule, When, always, has, never
+from xray.sources.diffusion.samples import FILM, list_controls, list_samples
 
 Rules = Mapping[str, Rule]
 
@@ -89,6 +89,7 @@ ENCODERS: Rules = {
 }
 """What makes a text, a sound or a length of time ready for the model that it guides."""
 TOGETHER: Rules = {
+    "encoder_hidden_states": Rule(TEXT, wanted=never),
     "latent_image_embeds": Rule(lambda needs: needs.latents("latent_image_embeds")),
     "image_embeds": Rule("batch 1 own"),
     "prompt_embeds": Rule("batch num_text_tokens own"),
@@ -123,7 +124,7 @@ MARKS: tuple[tuple[When, Rules], ...] = (
     (takes("latent_image_embeds"), TOGETHER),
     (takes("z", "mel", "encodings_and_masks", "prefix_embeds"), DECODERS),
     (takes("ca_coors_nm"), PROTEINS),
-    (takes("scale"), {"latents": Rule(), "scale": Rule("1", conditions.first_of("scales"))}),
+    (takes("scale"), {"latents": Rule(FILM), "scale": Rule("1", conditions.first_of("scales"))}),
     (has("upsampling_ratios"), {"latents": Rule("batch latent_channels@channels ticks")}),
     (has("pool_window_size"), {"hidden_states": Rule("batch places own or batch places pool_window_size own")}),
     (has("condition_hidden_dim"), {"hidden_states": Rule("batch ticks num_condition_layers*condition_hidden_dim")}),

@@ -1,6 +1,5 @@
 """What an autoencoder or a U-Net of diffusers is given: images, films or sounds, and what controls them."""
 
-from collections.abc import Sequence
 from math import prod
 
 from torch import nn
@@ -38,7 +37,11 @@ def list_coded(needs: Needs) -> list[str]:
     told = next((number for name in CHANNELS if (number := needs.number(name))), 0)
     told = told or int(getattr(first, "in_channels", COLOURS[0]))
     if isinstance(first, nn.Conv1d):
-        return list_sounds((told, *VOICES), count_samples(needs))
+        counted = [f"batch {one}@channels {count_samples(needs)}@samples" for one in (told, *VOICES)]
+        alone = f"batch {count_samples(needs)}@samples"
+        return [alone, *counted] if needs.number("mel_bins") else [*counted, alone]
+    if tile := needs.setting("kernel"):
+        return [f"batch {told}@channels {tile[0]}@frames {tile[1]}@height {tile[2]}@width"]
     pictures = [f"batch{count_images(needs)} {one}@channels {spell_sides(needs)}" for one in (told, *COLOURS)]
     films = [
         f"batch {one}@channels {frames}@frames {spell_sides(needs)}"
@@ -47,11 +50,6 @@ def list_coded(needs: Needs) -> list[str]:
     ]
     is_film = isinstance(first, nn.Conv3d) or len(needs.reading("sample").sizes) == 5
     return films + pictures if is_film else pictures + films
-
-
-def list_sounds(voices: Sequence[int], samples: int) -> list[str]:
-    """The words for the shapes of a sound: of so many voices, or of one that is not counted."""
-    return [*(f"batch {one}@channels {samples}@samples" for one in voices), f"batch {samples}@samples"]
 
 
 def count_samples(needs: Needs) -> int:
