@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from xray.sources.diffusion import packing
-from xray.sources.diffusion.needs import SECOND_WORDS, Needs
+from xray.sources.diffusion.needs import Needs
 
 SIZES_TOLD = 6
 """So many numbers tell how large an image was, where it was cut, and how large it is to be."""
@@ -44,15 +44,6 @@ def spell_label(needs: Needs) -> tuple[str, ...]:
 def label(needs: Needs, name: str, shape: packing.Shape) -> Tensor:
     """A label of either kind."""
     return packing.noise(needs, name, shape) if len(shape) > 1 else torch.zeros(shape, dtype=torch.long)
-
-
-def texts_with_masks(needs: Needs, name: str, shape: packing.Shape) -> list[tuple[Tensor, Tensor]]:
-    """Two texts of other networks, each with a mask that hides nothing of it."""
-    batch, words, width = shape
-    return [
-        (packing.noise(needs, name, (batch, count, width)), torch.ones(batch, count, dtype=torch.bool))
-        for count in (words, SECOND_WORDS)
-    ]
 
 
 def residues_alone(needs: Needs, name: str, shape: packing.Shape) -> Mapping[str, Tensor]:

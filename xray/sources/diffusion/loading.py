@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
-from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.parts import choose_rules
+from xray.sources.diffusion.needs import AXES, Needs
+from xray.sources.diffusion.parts import choose_all
 from xray.sources.diffusion.rules import Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.hub import find_config
@@ -27,7 +27,8 @@ WITHIN: Mapping[str, str] = {
     "ZImageControlNetModel": "a pipeline with a ZImageTransformer2DModel, of which it takes the first layers",
 }
 """Parts that another model is built with, as each of them needs layers of that one."""
-NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
+TOLD = "told|"
+NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"[^\s@]+@")
 """What "5@channels" says of the axis, and of the size."""
 
 
@@ -46,14 +47,14 @@ def load_diffusers(name: str, request: Request) -> Target:
             f"the settings of {shown} name no model of diffusers {diffusers.__version__}. Give the folder of a part, "
             "such as unet or transformer, whose config.json has a _class_name."
         )
-    if named in WITHIN:
-        raise TraceError(f"a {named} does not run by itself, but inside of {WITHIN[named]}. Give the folder of that.")
+    if model_class.__name__ in WITHIN:
+        raise TraceError(f"a {named} runs inside of {WITHIN[model_class.__name__]}, not by itself. Give that instead.")
     settings = {key: value for key, value in found.settings.items() if not key.startswith("_")}
 
     def make() -> nn.Module:
         model: nn.Module = model_class.from_config(settings)  # type: ignore[attr-defined]  # a model of diffusers
-        if hasattr(model, "kernel") and hasattr(model, "enable_tiling"):
-            model.enable_tiling()  # it is written for tiles of that size alone
+        if hasattr(model, "kernel") and callable(tile := getattr(model, "enable_tiling", None)):
+            tile()  # it is written for tiles of that size alone
         return model.eval()
 
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
@@ -64,7 +65,7 @@ def load_diffusers(name: str, request: Request) -> Target:
 
 def propose(needs: Needs) -> Iterator[Made]:
     """Keywords to call a model with: as its settings ask for them, then with all masks, then for one of a batch."""
-    rules = {name: rule for name, rule in choose_rules(needs).items() if name in needs.parameters}
+    rules = {name: rule for name, rule in choose_all(needs).items() if name in needs.parameters}
     asked = {
         name: rule for name, rule in rules.items() if is_asked(needs.parameters, name, wanted=bool(rule.wanted(needs)))
     }
@@ -104,14 +105,21 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
     """The shapes that an argument may have, in words."""
     if not rule.shape:
         return needs.latents(name)
-    shapes = rule.shape.split(" or ") if isinstance(rule.shape, str) else rule.shape(needs)
+    if callable(rule.shape):
+        shapes = rule.shape(needs)
+    elif rule.shape.startswith(TOLD):
+        told = [AXES.get(size, "") for size in needs.reading(name).sizes]
+        shapes = (" ".join(told) if told and all(told) else rule.shape.removeprefix(TOLD),)
+    else:
+        shapes = tuple(rule.shape.split(" or "))
     return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in shapes)
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:
     """A word of a shape, with the width that the model's own layer reads in place of "own"."""
-    own, _, other = word.partition("|")
+    size, at, axis = word.partition("@")
+    own, _, other = size.partition("|")
     if own != "own":
         return word
     width = needs.width(name)
-    return other or "text_width" if width is None else str(width)
+    return (other or "text_width" if width is None else str(width)) + at + axis

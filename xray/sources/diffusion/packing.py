@@ -77,3 +77,82 @@ def rotary_pair(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, Tensor]:
     """Cosine and sine of the angles by which each place is turned."""
     angles = torch.arange(shape[-2])[:, None] / 10_000 ** (torch.arange(shape[-1]) // 2 * 2 / shape[-1])
     return angles.cos(), angles.sin()
+
+
+def truth(value: bool) -> Fill:
+    """A tensor of one truth."""
+    return lambda needs, name, shape: torch.full(shape, value, dtype=torch.bool)
+
+
+def nothing(kind: Callable[[], Any]) -> Fill:
+    """A list, or whatever else, with nothing in it."""
+    return lambda needs, name, shape: kind()
+
+
+def size_as_tensor(word: str) -> Fill:
+    """A size as many times as the shape says."""
+    return lambda needs, name, shape: torch.full(shape, needs[word])
+
+
+def counting_from(first: int) -> Fill:
+    """Numbers one after the other along the last axis."""
+    return lambda needs, name, shape: (first + torch.arange(shape[-1])).expand(shape).contiguous()
+
+
+def counting(needs: Needs, name: str, shape: Shape) -> Tensor:
+    """Numbers from 0 on along the last axis."""
+    filled: Tensor = counting_from(0)(needs, name, shape)
+    return filled
+
+
+def pixels(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Height and width of an image whose latents are an eighth of that."""
+    return torch.tensor([[8.0 * needs["height"], 8.0 * needs["width"]]] * shape[0])
+
+
+def list_of_layers(needs: Needs, name: str, shape: Shape) -> list[Tensor]:
+    """What each layer of an encoder made of the text, for each layer of the model."""
+    layers = needs.number("num_layers") + needs.number("num_single_layers")
+    return [noise(needs, name, shape) for _ in range(layers)]
+
+
+def joint_places(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """The places of words, and behind them of an image: a moment, a row and a column each."""
+    words = torch.arange(needs["words"])[:, None].expand(-1, 3)
+    grid = torch.cartesian_prod(torch.arange(needs["rows"]), torch.arange(needs["columns"]))
+    image = torch.cat((torch.full((len(grid), 1), needs["words"]), grid + needs["words"]), dim=1)
+    return torch.cat((words, image)).expand(shape).contiguous()
+
+
+def indicated(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Which places hold words (3), and which an image (2)."""
+    kinds = torch.full(shape, 2)
+    kinds[:, : needs["words"]] = 3
+    return kinds
+
+
+def image_slots(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Which places of a text are those of an image: the last ones."""
+    return (torch.arange(shape[-1]) >= needs["words"]).expand(shape).contiguous()
+
+
+def film_axes(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, ...]:
+    """The frames, rows and columns of patches, counted."""
+    sides = (needs["frames"], needs["height"], needs["width"])
+    return tuple(torch.arange(side // each) for side, each in zip(sides, needs.patches(), strict=True))
+
+
+def chunks(needs: Needs, _: str, shape: Shape) -> list[int]:
+    """Frames in chunks: the first alone, then two at a time."""
+    return [1, *(2 for _ in range((shape[0] - 1) // 2))]
+
+
+def masked_pairs(needs: Needs, name: str, shape: Shape) -> list[tuple[Tensor, Tensor]]:
+    """Encodings, each with a mask that leaves all of it."""
+    return [(noise(needs, name, shape), torch.ones(shape[:2]))]
+
+
+def turned(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """Rotations as complex numbers of size one."""
+    angles = torch.arange(shape[-2])[:, None] / 10_000 ** (torch.arange(shape[-1]) / shape[-1])
+    return torch.polar(torch.ones_like(angles), angles).expand(shape).contiguous()

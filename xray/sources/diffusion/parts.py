@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from xray.sources.diffusion import conditions, packing
 from xray.sources.diffusion.needs import FRAMES, Needs
-from xray.sources.diffusion.rules import RULES, TEXT, Rule, When, always, has, never
+from xray.sources.diffusion.rules import TEXT, Rule, When, always, choose_rules, has, never
 from xray.sources.diffusion.samples import FILM, list_controls, list_samples
 
 Rules = Mapping[str, Rule]
@@ -34,7 +34,9 @@ MASK, SECOND_MASK = Rule("batch words", packing.whole(1), always), Rule("batch w
 SECONDS = Rule("batch", packing.of_one(10.0), always)
 NETS: Rules = {
     "sample": Rule(list_samples, wanted=always),
-    "encoder_hidden_states": Rule(f"{TEXT} or batch*frames words own|text_width", wanted=always),
+    "encoder_hidden_states": Rule(
+        "batch words own|text_width or batch*frames words own|text_width", wanted=TEXT.wanted
+    ),
     "encoder_hidden_states_1": Rule(spell_second_text, wanted=has_texts),
     "encoder_attention_mask_1": Rule("batch words_2", packing.whole(1), has_texts),
     "class_labels": Rule(conditions.spell_label, conditions.label, has("num_class_embeds", "class_embed_type")),
@@ -65,8 +67,8 @@ CONTROLS: Rules = {
 }
 """What controls a transformer or a U-Net by an image of edges, depths and the like."""
 WORLD_CONTROLS: Rules = {
-    "controls_latents": Rule("batch guided_channels frames height width"),
-    "latents": Rule("batch guided_channels frames height width"),
+    "controls_latents": Rule("batch latent_channels-2@channels frames height width"),
+    "latents": Rule("batch latent_channels-2@channels frames height width"),
     "condition_mask": Rule("batch 1 frames height width", packing.of_one(1.0)),
     "padding_mask": Rule("1 1 height width", packing.of_one(0.0), always),
 }
@@ -89,7 +91,7 @@ ENCODERS: Rules = {
 }
 """What makes a text, a sound or a length of time ready for the model that it guides."""
 TOGETHER: Rules = {
-    "encoder_hidden_states": Rule(TEXT, wanted=never),
+    "encoder_hidden_states": Rule(wanted=never),
     "latent_image_embeds": Rule(lambda needs: needs.latents("latent_image_embeds")),
     "image_embeds": Rule("batch 1 own"),
     "prompt_embeds": Rule("batch num_text_tokens own"),
@@ -100,9 +102,6 @@ TOGETHER: Rules = {
 DECODERS: Rules = {
     "z": Rule("batch latent_channels@channels 3@frames 8@height 8@width"),
     "mel": Rule("batch own ticks"),
-    "encodings_and_masks": Rule("batch words d_model", conditions.texts_with_masks),
-    "decoder_input_tokens": Rule("batch ticks own"),
-    "decoder_noise_time": Rule("batch", packing.of_one(0.5)),
     "prefix_embeds": Rule("batch prefix_length own"),
     "input_ids": Rule("batch words", conditions.words),
 }
@@ -122,7 +121,7 @@ MARKS: tuple[tuple[When, Rules], ...] = (
     (takes("controls_latents"), WORLD_CONTROLS),
     (takes(*ENCODERS), ENCODERS),
     (takes("latent_image_embeds"), TOGETHER),
-    (takes("z", "mel", "encodings_and_masks", "prefix_embeds"), DECODERS),
+    (takes("z", "mel", "prefix_embeds"), DECODERS),
     (takes("ca_coors_nm"), PROTEINS),
     (takes("scale"), {"latents": Rule(FILM), "scale": Rule("1", conditions.first_of("scales"))}),
     (has("upsampling_ratios"), {"latents": Rule("batch latent_channels@channels ticks")}),
@@ -149,9 +148,9 @@ def spell_one_channel(words: str) -> str:
     return " ".join((batch, "1", *places))
 
 
-def choose_rules(needs: Needs) -> Rules:
+def choose_all(needs: Needs) -> Rules:
     """The rules for the arguments of one model."""
-    chosen = dict(RULES)
+    chosen = dict(choose_rules(needs))
     for is_such, rules in MARKS:
         if is_such(needs):
             chosen |= rules
