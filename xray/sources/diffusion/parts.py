@@ -115,7 +115,7 @@ PROTEINS: Rules = {
 }
 """What makes the atoms of a protein."""
 MARKS: tuple[tuple[When, Rules], ...] = (
-    (lambda needs: len(needs.parameters) == 1, {"x": Rule("batch own")}),
+    (lambda needs: set(needs.parameters) == {"x"} and needs.width("x") is not None, {"x": Rule("batch own")}),
     (takes("sample"), NETS),
     (takes("controlnet_cond"), CONTROLS),
     (takes("controls_latents"), WORLD_CONTROLS),
