@@ -41,7 +41,7 @@ def list_coded(needs: Needs) -> list[str]:
         alone = f"batch {count_samples(needs)}@samples"
         return [alone, *counted] if needs.number("mel_bins") else [*counted, alone]
     if tile := needs.setting("kernel"):
-        return [f"batch {told}@channels {tile[0]}@frames {tile[1]}@height {tile[2]}@width"]
+        return [f"1@batch {told}@channels {tile[0]}@frames {tile[1]}@height {tile[2]}@width"]
     pictures = [f"batch{count_images(needs)} {one}@channels {spell_sides(needs)}" for one in (told, *COLOURS)]
     films = [
         f"batch {one}@channels {frames}@frames {spell_sides(needs)}"
