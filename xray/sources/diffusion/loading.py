@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
+from xray.sources.diffusion.copying import copy_small
 from xray.sources.diffusion.needs import AXES, Needs
 from xray.sources.diffusion.parts import choose_all
 from xray.sources.diffusion.rules import Rule
@@ -27,7 +28,7 @@ WITHIN: Mapping[str, str] = {
     "ZImageControlNetModel": "a pipeline with a ZImageTransformer2DModel, of which it takes the first layers",
 }
 """Parts that another model is built with, as each of them needs layers of that one."""
-TOLD = "told|"
+TOLD = "told:"
 NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"[^\s@]+@")
 """What "5@channels" says of the axis, and of the size."""
 
@@ -36,7 +37,27 @@ def load_diffusers(name: str, request: Request) -> Target:
     """The model with the settings in a folder, or in a file.
 
     Raises:
-        TraceError: diffusers is missing, there are no such settings, or they name no model of it.
+        TraceError: diffusers is missing, there are no such settings, or they name no model of it that runs by itself.
+    """
+    model_class, settings = find_model(name)
+
+    def make() -> nn.Module:
+        model: nn.Module = model_class.from_config(settings)  # type: ignore[attr-defined]  # a model of diffusers
+        if hasattr(model, "kernel") and callable(tile := getattr(model, "enable_tiling", None)):
+            tile()  # it is written for tiles of that size alone
+        return model.eval()
+
+    def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
+        return propose(Needs(model, request.wishes, has_storage=has_storage))
+
+    return run_ways(make, feed, request, f"diffusers:{name}", copy_small(model_class, settings))
+
+
+def find_model(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
+    """The class that the settings in a folder name, and the settings.
+
+    Raises:
+        TraceError: diffusers is missing, there are no such settings, or they name no model of it that runs by itself.
     """
     diffusers = import_package("diffusers", f"diffusers:{name}")
     found = find_config(name)
@@ -49,18 +70,7 @@ def load_diffusers(name: str, request: Request) -> Target:
         )
     if model_class.__name__ in WITHIN:
         raise TraceError(f"a {named} runs inside of {WITHIN[model_class.__name__]}, not by itself. Give that instead.")
-    settings = {key: value for key, value in found.settings.items() if not key.startswith("_")}
-
-    def make() -> nn.Module:
-        model: nn.Module = model_class.from_config(settings)  # type: ignore[attr-defined]  # a model of diffusers
-        if hasattr(model, "kernel") and callable(tile := getattr(model, "enable_tiling", None)):
-            tile()  # it is written for tiles of that size alone
-        return model.eval()
-
-    def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
-        return propose(Needs(model, request.wishes, has_storage=has_storage))
-
-    return run_ways(make, feed, request, f"diffusers:{name}")
+    return model_class, {key: value for key, value in found.settings.items() if not key.startswith("_")}
 
 
 def propose(needs: Needs) -> Iterator[Made]:
@@ -105,14 +115,18 @@ def list_shapes(needs: Needs, name: str, rule: Rule) -> tuple[str, ...]:
     """The shapes that an argument may have, in words."""
     if not rule.shape:
         return needs.latents(name)
+    return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in list_words(needs, rule))
+
+
+def list_words(needs: Needs, rule: Rule) -> tuple[str, ...]:
+    """The shapes by a rule, in its own words."""
     if callable(rule.shape):
-        shapes = rule.shape(needs)
-    elif rule.shape.startswith(TOLD):
-        told = [AXES.get(size, "") for size in needs.reading(name).sizes]
-        shapes = (" ".join(told) if told and all(told) else rule.shape.removeprefix(TOLD),)
-    else:
-        shapes = tuple(rule.shape.split(" or "))
-    return tuple(" ".join(spell_own(needs, name, word) for word in one.split()) for one in shapes)
+        return rule.shape(needs)
+    if not rule.shape.startswith(TOLD):
+        return tuple(rule.shape.split(" or "))
+    of, _, other = rule.shape.removeprefix(TOLD).partition("|")
+    told = [AXES.get(size, "") for size in needs.reading(of).sizes]
+    return (" ".join(told) if told and all(told) else other,)
 
 
 def spell_own(needs: Needs, name: str, word: str) -> str:

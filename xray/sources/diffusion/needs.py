@@ -14,6 +14,8 @@ from xray.sources.sizes import DERIVED, Setting, Sizes, Wishes, find_setting, fi
 
 HEIGHT, WIDTH, FRAMES, SOUND_FRAMES = 24, 40, 5, 50
 """The latents' height, width and frames where the settings name none, and the frames of a sound."""
+FEW_ROWS, FEW_COLUMNS = 16, 24
+"""Their height and width where each of their numbers is a place."""
 ROWS, COLUMNS = 6, 8
 """So many rows and columns of patches has an image that is handed over as rows of numbers."""
 SECOND_WORDS, IMAGE_WORDS = 7, 14
@@ -37,7 +39,7 @@ SETTINGS: Mapping[str, Setting] = {
         64,
     ),
     "pooled_width": Setting(("pooled_projection_dim",), (), 64),
-    "patch": Setting(("patch_size", "all_patch_size"), (), 1),
+    "patch": Setting(("patch_size", "all_patch_size", "latent_patch_size"), (), 1),
     "temporal_patch": Setting(("patch_size_t", "temporal_patch_size"), (), 1),
     "head": Setting(("attention_head_dim", "head_dim"), (), 64),
     "axes": Setting(("axes_dims_rope", "axes_dim_rope", "axes_dims"), (), 3),
@@ -123,11 +125,12 @@ class Needs(Sizes):
         return self["temporal_patch"], side, side
 
     def latent_side(self, place: int) -> int:
-        """Height or width of the latents: as the settings have it, else a small one."""
+        """Height or width of the latents: as the settings have it, else small, the more so where no patches are cut."""
         size = self.setting("sample_size")
         if isinstance(size, (list, tuple)) and len(size) >= 2:
             return int(size[place - 2])
-        return first_number(size) or (HEIGHT, WIDTH)[place]
+        each_is_a_place = self.setting(*SETTINGS["patch"].names) is not None and self.patches()[1] == 1
+        return first_number(size) or ((FEW_ROWS, FEW_COLUMNS) if each_is_a_place else (HEIGHT, WIDTH))[place]
 
     def count_words(self, *names: str) -> int:
         """The words of a text for which a model has places, in no other number; 0 where they may be of any."""
@@ -144,10 +147,14 @@ class Needs(Sizes):
 
     def count_places(self) -> int:
         """The places that the latents become, each of a patch of them."""
-        frames, rows, columns = self.patches()
+        frames, rows, columns = self.film_shape()
         main = next((name for name in MAIN if name in self.parameters), MAIN[0])
-        films = self["frames"] // frames if "frames" in self.latents(main)[0].split() else 1
-        return films * (self["height"] // rows) * (self["width"] // columns)
+        return (frames if "frames" in self.latents(main)[0].split() else 1) * rows * columns
+
+    def film_shape(self) -> tuple[int, int, int]:
+        """The frames, rows and columns of patches of latents."""
+        frames, rows, columns = self.patches()
+        return self["frames"] // frames, self["height"] // rows, self["width"] // columns
 
     def latents(self, name: str) -> tuple[str, ...]:
         """The words for the shape of latents that are given under a name, the likeliest first.
@@ -204,6 +211,9 @@ SIZES: Mapping[str, Callable[[Needs], int]] = {
     "patch_columns": lambda needs: needs.patches()[2],
     "side": lambda needs: needs.latent_side(0),
     "own_head": lambda needs: needs.number("hidden_size") // (2 * needs.number("num_attention_heads") or 1),
+    "film_places": lambda needs: prod(needs.film_shape()),
+    "inner": lambda needs: needs.number("num_attention_heads") * needs["head"],
+    "injections": lambda needs: len(needs.setting("injection_layer_ids") or ()),
     "quarter_places": lambda needs: needs["places"] // 4,
     "half_head": lambda needs: needs["head"] // 2,
     "context_channels": lambda needs: needs["in_channels"] - needs.number("audio_acoustic_hidden_dim"),

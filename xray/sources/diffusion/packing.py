@@ -1,5 +1,6 @@
 """What fills the arguments of a model of diffusers that are no chance numbers: places, sizes, lists, rotations."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,6 +37,16 @@ def whole(number: int) -> Fill:
 def rows_of(fill: Fill) -> Fill:
     """A list with a tensor for each of a batch, where the shape is that of one of them."""
     return lambda needs, name, shape: [fill(needs, name, shape) for _ in range(needs["batch"])]
+
+
+def listed(fill: Fill) -> Fill:
+    """A list with that alone."""
+    return lambda needs, name, shape: [fill(needs, name, shape)]
+
+
+def constant(value: Any) -> Fill:
+    """Always the same."""
+    return lambda needs, name, shape: value
 
 
 def size_of(word: str) -> Fill:
@@ -76,7 +87,7 @@ def image_sizes(needs: Needs, _: str, shape: Shape) -> Mapping[str, Tensor]:
 def rotary_pair(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, Tensor]:
     """Cosine and sine of the angles by which each place is turned."""
     angles = torch.arange(shape[-2])[:, None] / 10_000 ** (torch.arange(shape[-1]) // 2 * 2 / shape[-1])
-    return angles.cos(), angles.sin()
+    return angles.cos().expand(shape), angles.sin().expand(shape)
 
 
 def truth(value: bool) -> Fill:
@@ -138,8 +149,7 @@ def image_slots(needs: Needs, _: str, shape: Shape) -> Tensor:
 
 def film_axes(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, ...]:
     """The frames, rows and columns of patches, counted."""
-    sides = (needs["frames"], needs["height"], needs["width"])
-    return tuple(torch.arange(side // each) for side, each in zip(sides, needs.patches(), strict=True))
+    return tuple(torch.arange(side) for side in needs.film_shape())
 
 
 def chunks(needs: Needs, _: str, shape: Shape) -> list[int]:
@@ -156,3 +166,58 @@ def turned(needs: Needs, _: str, shape: Shape) -> Tensor:
     """Rotations as complex numbers of size one."""
     angles = torch.arange(shape[-2])[:, None] / 10_000 ** (torch.arange(shape[-1]) / shape[-1])
     return torch.polar(torch.ones_like(angles), angles).expand(shape).contiguous()
+
+
+def film_shape(needs: Needs, name: str, shape: Shape) -> tuple[int, int, int]:
+    """The frames, rows and columns of patches of a film."""
+    return needs.film_shape()
+
+
+def film_shapes(needs: Needs, name: str, shape: Shape) -> Tensor:
+    """The same as a tensor, as often as the shape says."""
+    return torch.tensor([needs.film_shape()] * shape[0])
+
+
+def tagged(words: int, places: int, ticks: int) -> Fill:
+    """A number for each word, for each place of an image or a film, and for each frame of a sound, in this order."""
+
+    def fill(needs: Needs, _: str, shape: Shape) -> Tensor:
+        counts = torch.tensor([needs["words"], needs["places"], needs["ticks"]])
+        return torch.tensor([words, places, ticks]).repeat_interleave(counts)
+
+    return fill
+
+
+def counting_rows(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """The number of each row, in all of its columns."""
+    return torch.arange(shape[0])[:, None].expand(shape).contiguous()
+
+
+def counting_behind(*words: str) -> Fill:
+    """Numbers that go on behind so many."""
+    return lambda needs, name, shape: sum(needs[word] for word in words) + torch.arange(shape[0])
+
+
+def cache_of_layers(needs: Needs, name: str, shape: Shape) -> Any:
+    """The memory that a model's own module has for its layers, with nothing in it."""
+    kind = getattr(sys.modules[type(needs.model).__module__], needs.annotated(name).split(".")[-1].strip("'>"))
+    return kind(needs.number("num_layers"))
+
+
+def one_chain(needs: Needs, _: str, shape: Shape) -> dict[str, Tensor]:
+    """What is known of a protein of one chain, of which nothing is given."""
+    places = torch.arange(shape[-1])
+    apart = (places[:, None] - places).abs()
+    group = "condition_index-group_1_token"
+    alike = dict.fromkeys(("molecule_iid", "molecule_entity_id", group), torch.zeros(shape, dtype=torch.long))
+    atoms = (
+        f"condition_{one}_1_atom"
+        for one in ("hbond", "pistack", "pication", "saltbridge", "hydrophobic", "metal-coord")
+    )
+    return {
+        "is_in_context_conditioning": torch.zeros(shape, dtype=torch.bool),
+        "supports_local_latent": torch.ones(shape, dtype=torch.bool),
+        "token_bond_path_length": apart.expand(shape[0], -1, -1).contiguous(),
+        **alike,
+        **dict.fromkeys(atoms, torch.zeros(*shape, 37)),
+    }

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from xray.sources.diffusion import conditions, packing
+from xray.sources.diffusion.manners import choose_rules
 from xray.sources.diffusion.needs import FRAMES, Needs
-from xray.sources.diffusion.rules import TEXT, Rule, When, always, choose_rules, has, never
+from xray.sources.diffusion.rules import TEXT, Rule, When, always, has, never
 from xray.sources.diffusion.samples import FILM, list_controls, list_samples
 
 Rules = Mapping[str, Rule]
