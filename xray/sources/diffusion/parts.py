@@ -6,7 +6,7 @@ from xray.sources.diffusion import conditions, packing
 from xray.sources.diffusion.manners import choose_rules
 from xray.sources.diffusion.needs import FRAMES, Needs
 from xray.sources.diffusion.rules import TEXT, Rule, When, always, has, never
-from xray.sources.diffusion.samples import FILM, list_controls, list_samples
+from xray.sources.diffusion.samples import FILM, list_controls, list_large, list_samples
 
 Rules = Mapping[str, Rule]
 
@@ -16,30 +16,34 @@ def takes(*names: str) -> When:
     return lambda needs: not set(names).isdisjoint(needs.parameters)
 
 
-def has_texts(needs: Needs) -> bool:
-    """Whether the settings tell of a second text that is looked at, with a width of its own."""
-    widths = needs.setting("cross_attention_dim")
-    return isinstance(widths, (list, tuple)) and isinstance(widths[0], (list, tuple))
+def list_text_widths(needs: Needs) -> list[int]:
+    """How wide each of the texts is at which the layers of a block look in turn, where the settings list them."""
+    of_blocks = needs.setting("cross_attention_dim")
+    first = of_blocks[0] if isinstance(of_blocks, (list, tuple)) and of_blocks else None
+    return [one for one in first if one] if isinstance(first, (list, tuple)) else []
 
 
-def spell_second_text(needs: Needs) -> tuple[str, ...]:
-    """The words for the shape of the second text, whose width stands behind that of the first."""
+def looks_at_itself(needs: Needs) -> bool:
+    """Whether a U-Net has no text to look at, as the settings tell of its own widths in place of that of one."""
     widths = needs.setting("cross_attention_dim")
-    while isinstance(widths, (list, tuple)) and isinstance(widths[0], (list, tuple)):
-        widths = widths[0]
-    numbers = [one for one in widths if one] if isinstance(widths, (list, tuple)) else [widths]
-    return (f"batch words_2 {numbers[-1]}",)
+    return isinstance(widths, (list, tuple)) and list(widths) == list(needs.setting("block_out_channels") or ())
+
+
+def list_texts(needs: Needs) -> tuple[str, ...]:
+    """The words for the shape of a text: one for each of a batch, or for each frame of each film."""
+    width = next(iter(list_text_widths(needs)), "own|text_width")
+    return f"batch words {width}", f"batch*frames words {width}"
 
 
 MASK, SECOND_MASK = Rule("batch words", packing.whole(1), always), Rule("batch words_2", packing.whole(1), always)
 SECONDS = Rule("batch", packing.of_one(10.0), always)
 NETS: Rules = {
     "sample": Rule(list_samples, wanted=always),
-    "encoder_hidden_states": Rule(
-        "batch words own|text_width or batch*frames words own|text_width", wanted=TEXT.wanted
+    "encoder_hidden_states": Rule(list_texts, wanted=TEXT.wanted),
+    "encoder_hidden_states_1": Rule(
+        lambda needs: (f"batch words_2 {list_text_widths(needs)[-1]}",), wanted=list_text_widths
     ),
-    "encoder_hidden_states_1": Rule(spell_second_text, wanted=has_texts),
-    "encoder_attention_mask_1": Rule("batch words_2", packing.whole(1), has_texts),
+    "encoder_attention_mask_1": Rule("batch words_2", packing.whole(1), list_text_widths),
     "class_labels": Rule(conditions.spell_label, conditions.label, has("num_class_embeds", "class_embed_type")),
     "added_cond_kwargs": Rule("batch", conditions.added, has("addition_embed_type", "encoder_hid_dim_type")),
     "added_time_ids": Rule("batch 3", packing.of_one(1.0)),
@@ -118,6 +122,7 @@ PROTEINS: Rules = {
 MARKS: tuple[tuple[When, Rules], ...] = (
     (lambda needs: set(needs.parameters) == {"x"} and needs.width("x") is not None, {"x": Rule("batch own")}),
     (takes("sample"), NETS),
+    (looks_at_itself, {"encoder_hidden_states": Rule("1", lambda needs, name, shape: None, always)}),
     (takes("controlnet_cond"), CONTROLS),
     (takes("controls_latents"), WORLD_CONTROLS),
     (takes(*ENCODERS), ENCODERS),
@@ -137,7 +142,7 @@ MARKS: tuple[tuple[When, Rules], ...] = (
             "attention_mask_1": MASK,
         },
     ),
-    (has("adapter_type"), {"x": Rule("batch in_channels@channels 8*height 8*width")}),
+    (has("adapter_type"), {"x": Rule(list_large)}),
     (has("redux_dim"), {"x": Rule("batch words own")}),
 )
 """By what a model tells that it is such a part, and the rules for that: the later ones come first."""

@@ -70,7 +70,7 @@ RULES: Mapping[str, Rule] = {
     "encoder_hidden_states_mask": Rule("batch words", packing.whole(1), always),
     "text_embedding_mask": Rule("batch words", packing.whole(1), always),
     "text_embedding_mask_t5": Rule("batch words_2", packing.whole(1), always),
-    "pooled_projections": Rule("batch own|pooled_width", wanted=reads("pooled_projections")),
+    "pooled_projections": Rule("batch own|pooled_width", wanted=has("pooled_projection_dim")),
     "guidance": Rule("batch", packing.of_one(4.0), has("guidance_embeds")),
     "img_ids": Rule("places position_axes", packing.image_places, always),
     "txt_ids": Rule("words position_axes", packing.text_places, always),

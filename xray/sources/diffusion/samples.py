@@ -1,5 +1,6 @@
 """What an autoencoder or a U-Net of diffusers is given: images, films or sounds, and what controls them."""
 
+import re
 from math import prod
 
 from torch import nn
@@ -26,7 +27,8 @@ def list_samples(needs: Needs) -> tuple[str, ...]:
     if isinstance(reading.layer, nn.Conv2d) and not reading.is_bare and len(found[0].split()) == 4:
         channels = f"{needs['in_channels']}@channels"
         return f"batch {channels} frames height width", f"batch frames {channels} height width", *found
-    return found
+    channels = f"{needs['in_channels']}@channels"  # an image may be cut up before the first layer reads it
+    return tuple(dict.fromkeys((*found, *(re.sub(r"\d+@channels", channels, one) for one in found))))
 
 
 def list_coded(needs: Needs) -> list[str]:
@@ -77,11 +79,17 @@ def list_controls(needs: Needs, name: str = "controlnet_cond") -> tuple[str, ...
     hint = next((part for name in HINTS if (part := getattr(needs.model, name, None)) is not None), None)
     if hint is None:
         return needs.latents(name)
-    smaller = prod(one.stride[0] for one in hint.modules() if isinstance(one, nn.Conv2d))
-    channels = needs.number("conditioning_channels", "ctrl_conditioning_channels", "conditioning_embedding_channels")
+    layers = [one for one in hint.modules() if isinstance(one, nn.Conv2d)]
+    smaller = prod(one.stride[0] for one in layers)
+    channels = layers[0].in_channels - bool(needs.setting("concat_conditioning_mask")) if layers else 3
     if "sample" not in needs.parameters:
         side = smaller * needs["patch"]
-        return (f"batch {channels or 3}@channels {ROWS * side}@height {COLUMNS * side}@width",)
+        return (f"batch {channels}@channels {ROWS * side}@height {COLUMNS * side}@width",)
     frames = "frames " if "frames" in list_samples(needs)[0].split() else ""
     height, width = smaller * needs["height"], smaller * needs["width"]
-    return (f"batch {channels or 3}@channels {frames}{height}@height {width}@width",)
+    return (f"batch {channels}@channels {frames}{height}@height {width}@width",)
+
+
+def list_large(needs: Needs) -> tuple[str, ...]:
+    """The words for the shape of an image from which such latents as are usual would be made."""
+    return (f"batch {needs['in_channels']}@channels {8 * needs['height']}@height {8 * needs['width']}@width",)
