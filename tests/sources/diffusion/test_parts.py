@@ -1,13 +1,18 @@
 """Inputs for the parts around a transformer of diffusers: autoencoders, U-Nets, and what controls and guides them."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from xray.errors import TraceError
+from xray.sources.diffusion import loading
 from xray.sources.diffusion.loading import propose
 from xray.sources.diffusion.needs import SOUND_FRAMES, Needs
+from xray.sources.request import Request
 from xray.sources.sizes import Wishes
 
 
@@ -85,11 +90,30 @@ class Controls(Hinted):
         return sample, controlnet_cond
 
 
+class Rows(nn.Module):
+    """What reads rows of numbers, in the manner that its settings tell of."""
+
+    def __init__(self, **settings):
+        super().__init__()
+        self.rows = nn.Linear(13, 3)
+        self.config = settings
+
+    def forward(self, hidden_states):
+        return self.rows(hidden_states)
+
+
 class Masked(nn.Module):
     config = {"encoder_hid_dim": 11}  # noqa: RUF012  # as the library has it
 
     def forward(self, encoder_hidden_states, encoder_attention_mask=None):
         return encoder_hidden_states, encoder_attention_mask
+
+
+class Adapter(nn.Module):
+    config = {"adapter_type": "full_adapter", "in_channels": 3}  # noqa: RUF012
+
+    def forward(self, x):
+        return x
 
 
 class Projection(nn.Module):
@@ -180,6 +204,23 @@ def test_a_row_tells_how_strongly_to_be_guided_where_the_settings_ask_for_it():
     assert make(Net(time_cond_proj_dim=13))["timestep_cond"].shape == (2, 13)
 
 
+def test_a_net_may_look_at_several_texts_in_turn():
+    assert make(Net(cross_attention_dim=[[None, 13, 17]]))["encoder_hidden_states"].shape == (2, 10, 13)
+
+
+def test_a_net_that_looks_at_itself_has_no_text():
+    made = make(Net(cross_attention_dim=[13, 17], block_out_channels=[13, 17]))
+
+    assert made["encoder_hidden_states"] is None
+
+
+def test_an_image_that_is_cut_up_first_has_the_channels_of_the_settings():
+    shapes = [made.values["sample"].shape[1] for made in list_made(Net(in_channels=2))]
+
+    assert 5 in shapes
+    assert 2 in shapes
+
+
 def test_what_controls_is_as_much_larger_as_its_part_makes_it_smaller():
     assert make(Control(conditioning_channels=3))["controlnet_cond"].shape == (2, 3, 96, 160)
 
@@ -202,3 +243,30 @@ def test_one_of_a_batch_comes_last():
 
 def test_a_projection_reads_rows():
     assert make(Projection())["x"].shape == (2, 11)
+
+
+def test_rows_that_are_pooled_come_in_windows_too():
+    shapes = [tuple(made.values["hidden_states"].shape[2:]) for made in list_made(Rows(pool_window_size=5))]
+
+    assert shapes[:2] == [(13,), (5, 13)]
+
+
+def test_rows_of_several_layers_lie_side_by_side():
+    made = make(Rows(condition_hidden_dim=7, num_condition_layers=3))
+
+    assert made["hidden_states"].shape[-1] == 21
+
+
+def test_an_adapter_is_given_a_large_image():
+    made = make(Adapter())["x"]
+
+    assert made.shape == (2, 3, 192, 320)
+
+
+def test_a_part_of_another_model_is_refused_with_a_word_of_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    library = SimpleNamespace(MotionAdapter=type("MotionAdapter", (nn.Module,), {}), __version__="0")
+    monkeypatch.setattr(loading, "import_package", lambda *_: library)
+    (tmp_path / "config.json").write_text('{"_class_name": "MotionAdapter"}')
+
+    with pytest.raises(TraceError, match="runs inside of a UNetMotionModel"):
+        loading.load_diffusers(str(tmp_path), Request())
