@@ -4,8 +4,14 @@ from collections.abc import Mapping
 
 from xray.sources.diffusion import packing
 from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.rules import RULES, TIME, Rule, always, has, never, reads
+from xray.sources.diffusion.rules import MASK, RULES, TIME, Rule, always, has, never, reads
 
+JOINT_MASK: Mapping[str, Rule] = {"attention_mask": Rule("batch words+places", packing.truth(True), always)}
+"""For models that are given a mask of the words and the places of an image as one."""
+TEXT_MASK: Mapping[str, Rule] = {"attention_mask": Rule("batch words", packing.truth(True), always)}
+"""For models that call that of the words so."""
+FILM_TURNED: Mapping[str, Rule] = {"image_rotary_emb": Rule("head", packing.film_rotations, always)}
+"""For models that are given the rotations of frames, rows and columns, and which of them each place has."""
 ROWS_OF_TEXT: Mapping[str, Rule] = {
     "encoder_hidden_states": Rule("batch words num_text_layers text_hidden_dim", wanted=always),
     "position_ids": Rule("words+places 3", packing.joint_places),
@@ -17,7 +23,6 @@ INJECTED: Mapping[str, Rule] = {
 """The same where some layers read one each of them."""
 CAMERAS: Mapping[str, Rule] = {
     "timestep": Rule("batch 1 frames", packing.of_one(1), always),
-    "mask": Rule("batch words", packing.whole(1), always),
     "camera_conditions": Rule("batch frames 20", wanted=always),
     "chunk_plucker": Rule("batch own@channels frames height width", wanted=reads("chunk_plucker")),
 }
@@ -46,6 +51,7 @@ INDICATED: Mapping[str, Rule] = {
 SOUNDS: Mapping[str, Rule] = {
     "audio_hidden_states": Rule("batch ticks own", wanted=always),
     "audio_encoder_hidden_states": Rule("batch words own", wanted=always),
+    "audio_encoder_attention_mask": MASK,
     "audio_num_frames": Rule("1", packing.size_of("ticks"), always),
     "sigma": Rule("batch", packing.of_one(1), has("prompt_modulation")),
 }
@@ -67,11 +73,12 @@ GLOBAL: Mapping[str, Rule] = {
 }
 GLOBAL_ROW: Mapping[str, Rule] = {
     "global_hidden_states": Rule("batch 1 own", wanted=always),
+    "encoder_attention_mask": Rule(wanted=never),
     "rotary_embedding": Rule("ticks+1 half_head", packing.rotary_pair, always),
 }
 """For sounds of which a row tells all, such as how long they are."""
 PRIOR: Mapping[str, Rule] = {
-    "hidden_states": Rule("batch own", wanted=always),
+    "hidden_states": Rule("batch own or batch num_embeddings own", wanted=always),
     "proj_embedding": Rule("batch own"),
     "encoder_hidden_states": Rule("batch num_embeddings own", wanted=reads("encoder_hidden_states")),
     "attention_mask": Rule("batch num_embeddings", packing.truth(True), reads("encoder_hidden_states")),
@@ -186,6 +193,7 @@ REFINER: Mapping[str, Rule] = {"video_rotary_emb": Rule("batch places inner", pa
 """For models that are given the rotations of all heads side by side."""
 MARKS: tuple[tuple[frozenset[str], Mapping[str, Rule]], ...] = (
     (frozenset({"indicator"}), INDICATED),
+    (frozenset({"txt_ids", "attention_mask"}), JOINT_MASK),
     (frozenset({"audio_hidden_states"}), SOUNDS),
     (frozenset({"token_tags"}), ONE_SEQUENCE),
     (frozenset({"visual_rope_pos"}), KANDINSKY),
@@ -214,6 +222,9 @@ SETTING_MARKS: Mapping[str, Mapping[str, Rule]] = {
     "num_text_layers": ROWS_OF_TEXT,
     "condition_dim": BESIDE,
     "injection_layer_ids": INJECTED,
+    "video_length": {"encoder_attention_mask": Rule(wanted=never)},
+    "context_in_dim": TEXT_MASK,
+    "interpolation_scale_h": FILM_TURNED,
     "double_self_attention": {"encoder_hidden_states": Rule(wanted=never)},
 }
 """Settings that tell it."""

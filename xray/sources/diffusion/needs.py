@@ -126,6 +126,8 @@ class Needs(Sizes):
 
     def latent_side(self, place: int) -> int:
         """Height or width of the latents: as the settings have it, else small, the more so where no patches are cut."""
+        if self.setting("use_learned_positional_embeddings"):
+            return self.number(("sample_height", "sample_width")[place])
         size = self.setting("sample_size")
         if isinstance(size, (list, tuple)) and len(size) >= 2:
             return int(size[place - 2])
@@ -141,7 +143,9 @@ class Needs(Sizes):
         return self.width("encoder_hidden_states") is not None or bool(self.setting(*SETTINGS["text_width"].names))
 
     def count_frames(self) -> int:
-        """Frames of the latents: a whole number of those that become one."""
+        """Frames of the latents: those for which there are places, or a whole number of those that become one."""
+        if self.setting("use_learned_positional_embeddings"):
+            return (self.number("sample_frames") - 1) // (self.number("temporal_compression_ratio") or 1) + 1
         each = self.patches()[0]
         return self.number("video_length") or (FRAMES if each == 1 else 3 * each)
 
@@ -198,7 +202,8 @@ class Needs(Sizes):
 SIZES: Mapping[str, Callable[[Needs], int]] = {
     "words": lambda needs: needs.count_words("text_len", "max_text_seq_length") or DERIVED["words"](needs),
     "words_2": lambda needs: needs.count_words("text_len_t5") or SECOND_WORDS,
-    "image_words": lambda needs: IMAGE_WORDS,
+    "image_words": lambda needs: needs.number("pos_embed_seq_len") // 2 or IMAGE_WORDS,
+    "image_batch": lambda needs: needs["batch"] * (2 if needs.setting("pos_embed_seq_len") else 1),
     "height": lambda needs: needs.latent_side(0),
     "width": lambda needs: needs.latent_side(1),
     "frames": Needs.count_frames,

@@ -221,3 +221,12 @@ def one_chain(needs: Needs, _: str, shape: Shape) -> dict[str, Tensor]:
         **alike,
         **dict.fromkeys(atoms, torch.zeros(*shape, 37)),
     }
+
+
+def film_rotations(needs: Needs, _: str, shape: Shape) -> tuple[tuple[tuple[Tensor, Tensor], ...], tuple[Tensor, ...]]:
+    """Cosine and sine of each frame, row and column, and those of each place."""
+    sides = needs.film_shape()
+    width = shape[0] // 3
+    turns = (torch.arange(side)[:, None] / 10_000 ** (torch.arange(width) // 2 * 2 / width) for side in sides)
+    places = torch.cartesian_prod(*(torch.arange(side) for side in sides))
+    return tuple((one.cos(), one.sin()) for one in turns), tuple(places.T[:, None])

@@ -1,6 +1,7 @@
 """What a model's own code tells of an argument: how it calls the sizes, and which layer is the first to read it."""
 
 import ast
+import builtins
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +41,9 @@ class Reading:
 
 def read_argument(model: nn.Module, name: str) -> Reading:
     """What the forward of a model tells of one of its arguments; an empty reading where it tells nothing."""
-    return follow(type(model).forward, {"self": model}, name, MOST_CALLS)
+    given = inspect.signature(inspect.unwrap(type(model).forward)).parameters.values()
+    switches = {one.name: one.default for one in given if isinstance(one.default, bool)}  # nobody turns these
+    return follow(type(model).forward, {**switches, "self": model}, name, MOST_CALLS)
 
 
 def follow(function: Callable[..., Any], known: Mapping[str, Any], name: str, depth: int) -> Reading:
@@ -131,6 +134,8 @@ class Walk:
         for target in targets:
             if isinstance(target, ast.Tuple) and (found := self.unpacked(value)) is not None:
                 self.note_sizes(target, found[1])
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                self.rename_all(target, value)
             elif isinstance(target, ast.Tuple):
                 self.forget(target)
             elif isinstance(target, ast.Name):
@@ -168,6 +173,12 @@ class Walk:
         thing = self.resolve(value)
         if thing is not UNKNOWN:
             self.known[name] = thing
+
+    def rename_all(self, target: ast.Tuple, value: ast.Tuple) -> None:
+        """The same for several names at once."""
+        for name, one in zip(target.elts, value.elts, strict=True):
+            if isinstance(name, ast.Name):
+                self.rename(name.id, one)
 
     def trace(self, value: ast.expr) -> tuple[str, Order] | None:
         """The tensor's name in an expression that is it, maybe in another shape; and the order of its axes then."""
@@ -250,7 +261,7 @@ class Walk:
             case ast.Constant(value=constant):
                 return constant
             case ast.Name(id=name):
-                return self.known.get(name, self.outside.get(name, UNKNOWN))
+                return self.known.get(name, self.outside.get(name, getattr(builtins, name, UNKNOWN)))
             case ast.Attribute(value=inner, attr=attr):
                 thing = self.resolve(inner)
                 return UNKNOWN if thing is UNKNOWN else getattr(thing, attr, UNKNOWN)
@@ -267,6 +278,8 @@ class Walk:
                 return UNKNOWN if holds is UNKNOWN else not holds
             case ast.BoolOp(op=op, values=values):
                 return decide_all([self.decide(one) for one in values], is_and=isinstance(op, ast.And))
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if name in self.orders:
+                return self.resolve(kind) not in (tuple, list, dict)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 if isinstance(left, ast.Name) and left.id in self.orders:
                     is_none = isinstance(right, ast.Constant) and right.value is None

@@ -18,8 +18,8 @@ class Rule:
     The words are sizes of `Needs`, as in "batch words 4"; "own" is the width of the layer that reads the argument
     first, and "own|text_width" is the other where no such layer is known. "5@channels" is a size, and the word for its
     axis. A shape "told:timestep|batch" is that whose sizes the code unpacks of another argument or the same, else the
-    other. Where no shape is given, it is that of latents. Where there may be several, the likeliest is first: "batch
-    words or batch rows", or a function lists them. What a forward cannot do without is made always.
+    other; of shapes with an " or " the likeliest is first, as of those that a function lists. Where no shape is given,
+    it is that of latents. What a forward cannot do without is made always.
     """
 
     shape: str | Shapes = ""
@@ -47,7 +47,7 @@ def reads(name: str) -> When:
 
 TIME = Rule("told:timestep|batch", packing.of_one(1), always)
 TEXT = Rule("batch words own|text_width", wanted=lambda needs: needs.is_guided())
-MASK = Rule("batch words", packing.whole(1), never)
+MASK = Rule("batch words", packing.truth(True), lambda needs: "hidden_states" in needs.parameters and needs.is_guided())
 RULES: Mapping[str, Rule] = {
     "sample": Rule(wanted=always),
     "hidden_states": Rule(wanted=always),
@@ -59,7 +59,7 @@ RULES: Mapping[str, Rule] = {
     "encoder_hidden_states": TEXT,
     "encoder_hidden_states_2": Rule("batch words_2 own", wanted=reads("encoder_hidden_states_2")),
     "encoder_hidden_states_t5": Rule("batch words_2 own", wanted=reads("encoder_hidden_states_t5")),
-    "encoder_hidden_states_image": Rule("batch image_words own", wanted=reads("encoder_hidden_states_image")),
+    "encoder_hidden_states_image": Rule("image_batch image_words own", wanted=reads("encoder_hidden_states_image")),
     "image_embeds": Rule("batch image_words own", wanted=reads("image_embeds")),
     "cap_feats": Rule("words text_width", packing.rows_of(packing.noise), always),
     "text_bth": TEXT,
@@ -71,6 +71,8 @@ RULES: Mapping[str, Rule] = {
     "text_embedding_mask": Rule("batch words", packing.whole(1), always),
     "text_embedding_mask_t5": Rule("batch words_2", packing.whole(1), always),
     "pooled_projections": Rule("batch own|pooled_width", wanted=has("pooled_projection_dim")),
+    "additional_t_cond": Rule("batch", packing.whole(0), has("use_additional_t_cond")),
+    "ofs": Rule("1", packing.of_one(2.0), has("ofs_embed_dim")),
     "guidance": Rule("batch", packing.of_one(4.0), has("guidance_embeds")),
     "img_ids": Rule("places position_axes", packing.image_places, always),
     "txt_ids": Rule("words position_axes", packing.text_places, always),
