@@ -25,7 +25,10 @@ MORE_LAYERS = (
 
 
 def copy_small(model_class: Any, settings: Mapping[str, Any]) -> SmallCopy | None:
-    """How to build a model with fewer layers than the settings say; None where they have few."""
+    """How to build a model with fewer layers than the settings say; None where they have few.
+
+    Lists with an entry for each layer, of one kind or of all, are as short.
+    """
     known = inspect.signature(model_class.__init__).parameters
     whole = {**{name: one.default for name, one in known.items()}, **settings}
     counts = {name: whole[name] for name in MORE_LAYERS if isinstance(whole.get(name), int)}
@@ -33,8 +36,16 @@ def copy_small(model_class: Any, settings: Mapping[str, Any]) -> SmallCopy | Non
     if not many:
         return None
 
+    few = {**counts, **dict.fromkeys(many, FEWEST_LAYERS)}
+    lengths = {**{count: few[name] for name, count in counts.items()}, sum(counts.values()): sum(few.values())}
+    shorter = {
+        name: value[: lengths[len(value)]]
+        for name, value in whole.items()
+        if isinstance(value, (list, tuple)) and len(value) in lengths
+    }
+
     def make() -> nn.Module:
-        model: nn.Module = model_class.from_config({**settings, **dict.fromkeys(many, FEWEST_LAYERS)})
+        model: nn.Module = model_class.from_config({**settings, **shorter, **few})
         return model.eval()
 
     return SmallCopy(make, tuple(f"{name} {FEWEST_LAYERS} of {count:,}" for name, count in many.items()))
