@@ -33,3 +33,14 @@ def test_torch_is_as_before_afterwards():
         pass
 
     assert flex_attention.flex_attention is plain
+
+
+def test_a_large_mask_by_blocks_is_not_worked_out():
+    def looks_back(batch, head, query, key):
+        raise AssertionError
+
+    with stand_ins():
+        blocks = flex_attention.create_block_mask(looks_back, B=None, H=None, Q_LEN=5_000, KV_LEN=5_000, device="meta")
+        query = torch.empty((1, 3, 5_000, 7), device="meta")
+
+        assert flex_attention.flex_attention(query, query, query, block_mask=blocks).shape == (1, 3, 5_000, 7)

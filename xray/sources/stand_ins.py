@@ -12,6 +12,8 @@ from torch.nn.attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 NONE = "meta"
+MOST_TRUTHS, BLOCK = 1 << 22, 128
+"""A mask with more of them is not worked out; and so many places are a block of it."""
 
 
 @contextmanager
@@ -26,8 +28,27 @@ def stand_ins() -> Iterator[None]:
     with (
         patch.object(torch.autocast, "__init__", ask),
         patch.object(flex_attention, "flex_attention", attend(flex_attention.flex_attention)),
+        patch.object(flex_attention, "create_block_mask", choose_blocks(flex_attention.create_block_mask)),
     ):
         yield
+
+
+def choose_blocks(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes a mask by blocks, of which it is not known what they hold where there are many."""
+
+    @wraps(plain)
+    def choose(mask_mod: Any, *args: Any, **options: Any) -> Any:
+        queries, keys = options.get("Q_LEN", 0), options.get("KV_LEN", 0)
+        if torch.device(options.get("device", "cpu")).type != NONE or queries * keys <= MOST_TRUTHS:
+            return plain(mask_mod, *args, **options)
+        rows, columns = -(-queries // BLOCK), -(-keys // BLOCK)
+        counts = torch.empty((1, 1, rows), dtype=torch.int32, device=NONE)
+        places = torch.empty((1, 1, rows, columns), dtype=torch.int32, device=NONE)
+        return flex_attention.BlockMask(
+            (queries, keys), counts, places, None, None, None, None, None, None, (BLOCK, BLOCK), mask_mod
+        )
+
+    return choose
 
 
 def attend(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,8 +68,8 @@ def attend(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unfold(blocks: flex_attention.BlockMask, queries: int, keys: int) -> Tensor:
-    """A mask by blocks with a truth for each query and key; an unknown one where the blocks were chosen by numbers."""
-    if blocks.kv_num_blocks.is_meta:
+    """A mask by blocks with a truth for each query and key; unknown where numbers chose the blocks, or many."""
+    if blocks.kv_num_blocks.is_meta or queries * keys > MOST_TRUTHS:
         return torch.empty((1, 1, queries, keys), dtype=torch.bool, device=NONE)
     first = torch.zeros((1, 1, 1, 1), dtype=torch.long)
     rows, columns = torch.arange(queries)[:, None], torch.arange(keys)

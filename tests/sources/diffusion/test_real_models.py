@@ -59,7 +59,8 @@ def record(name, folder):
 @pytest.mark.parametrize("name", USUAL)
 def test_the_latents_of_a_model_have_the_axes_that_its_code_gives_them(name, tmp_path):
     trace = record(name, tmp_path)
-    latents = trace.passes[0].steps[0].inputs[0]
+
+    assert trace.passes[0].steps[0].inputs[0].axes == USUAL[name]
 
 
 @pytest.mark.slow

@@ -167,7 +167,7 @@ class Needs(Sizes):
         are images, rows of numbers, or films. "5@channels" is a size and the word for its axis.
         """
         reading = self.reading(name)
-        words = tuple(AXES.get(one, "") for one in reading.sizes)
+        words = tuple(AXES.get(one.removeprefix("sample_"), "") for one in reading.sizes)
         if len(words) in {4, 5} and words[0] in {"", "batch", "batch*frames"} and words.count("") <= 2:
             return (" ".join(self.fill_in(name, words)),)
         kind = next((one for one in OF_LAYERS if isinstance(reading.layer, one)), None)

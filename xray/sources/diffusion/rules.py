@@ -8,6 +8,7 @@ from xray.sources.diffusion import packing
 from xray.sources.diffusion.needs import Needs
 
 When = Callable[[Needs], Any]
+Shapes = Callable[[Needs], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,11 @@ class Rule:
     The words are sizes of `Needs`, as in "batch words 4"; "own" is the width of the layer that reads the argument
     first, and "own|text_width" is the other where no such layer is known. "5@channels" is a size, and the word for its
     axis. A shape "told:timestep|batch" is that whose sizes the code unpacks of another argument or the same, else the
-    other; of shapes with an " or " the likeliest is first. Where no shape is given, it is that of latents. What a
-    forward cannot do without is made always.
+    other; of shapes with an " or " the likeliest is first, as of those that a function lists. Where no shape is given,
+    it is that of latents. What a forward cannot do without is made always.
     """
 
-    shape: str = ""
+    shape: str | Shapes = ""
     fill: packing.Fill = packing.noise
     wanted: When = bool
 
@@ -69,7 +70,7 @@ RULES: Mapping[str, Rule] = {
     "encoder_hidden_states_mask": Rule("batch words", packing.whole(1), always),
     "text_embedding_mask": Rule("batch words", packing.whole(1), always),
     "text_embedding_mask_t5": Rule("batch words_2", packing.whole(1), always),
-    "pooled_projections": Rule("batch own|pooled_width", wanted=reads("pooled_projections")),
+    "pooled_projections": Rule("batch own|pooled_width", wanted=has("pooled_projection_dim")),
     "additional_t_cond": Rule("batch", packing.whole(0), has("use_additional_t_cond")),
     "ofs": Rule("1", packing.of_one(2.0), has("ofs_embed_dim")),
     "guidance": Rule("batch", packing.of_one(4.0), has("guidance_embeds")),
