@@ -28,7 +28,6 @@ OTHERS = (
     "AutoencoderKLWan",
     "ChromaTransformer2DModel",
     "CogView4Transformer2DModel",
-    "CosmosTransformer3DModel",
     "Flux2Transformer2DModel",
     "HunyuanVideoTransformer3DModel",
     "Kandinsky5Transformer3DModel",
