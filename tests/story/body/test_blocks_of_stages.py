@@ -65,12 +65,16 @@ class Thinking(nn.Sequential):
         super().__init__(FeedForwardPart(), FeedForwardPart())
 
 
+class Stem(Block):
+    """A convolution that no list holds."""
+
+
 class Stemmed(nn.Module):
     """A residual convolution of no list, then half as many places, then blocks (GC ViT)."""
 
     def __init__(self):
         super().__init__()
-        self.given, self.stem, self.fewer = nn.Conv2d(3, 5, 1), Block(5, 5), nn.Conv2d(5, 5, 2, stride=2)
+        self.given, self.stem, self.fewer = nn.Conv2d(3, 5, 1), Stem(5, 5), nn.Conv2d(5, 5, 2, stride=2)
         self.blocks = nn.ModuleList(Block(5, 5) for _ in range(3))
 
     def forward(self, x):
@@ -80,7 +84,7 @@ class Stemmed(nn.Module):
         return x
 
 
-MIXED = [
+MIXED: list[list[type[nn.Module]]] = [
     [ConvolutionPart, ConvolutionPart],
     [ConvolutionPart, AttentionPart, ConvolutionPart, AttentionPart],
     [AttentionPart, ConvolutionPart],

@@ -214,7 +214,8 @@ def list_beside(flow: Flow, stagings: Sequence[Staging]) -> set[int]:
     name = min(whole, key=lambda one: (counts[one], one.count("*")), default="")
     beside = [place for place, own in enumerate(names) if name and name not in own]
     classes = {flow.steps[held[place][own.index(name)]].module for place, own in enumerate(names) if name in own}
-    is_block = any(flow.steps[block].module in classes for place in beside for block in held[place])
+    around = (one for place in beside for one in flow.parents(find_work(flow, (stagings[place],))))
+    is_block = any(flow.steps[one].module in classes for one in around)
     return set() if is_block or follow_alike(held, names, kinds, beside) else {id(stagings[one]) for one in beside}
 
 
@@ -247,28 +248,28 @@ def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
         parts = [branch.part for one in stagings for branch in one.stage.branches]
         if not are_of_one_class(flow, pieces, holders):
             return None
-        lists = [find_list(flow, split_at_blocks(piece, holders), holders) for piece in pieces]
-        if find_period(parts) is not None and not any(lists):
+        lists = [name_lists(flow, split_at_blocks(piece, holders), holders) for piece in pieces]
+        if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(flow, pieces) else None
     return cut_pieces(flow, pieces, holders)
 
 
 def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[Layer] | None:
-    """The layers that blocks hold; None where one of them is longer than any pattern.
+    """The layers that blocks hold, those cut again that are stages; None where one of them is longer than any pattern.
 
-    What they hold is cut again into blocks of one class (stages of Swin), or one list with two alike in a row, that
-    each mix places, or are all alike (CAFormer), all or none of them those of another tower; and by its pattern. But
-    blocks of a sum each, no two of those alike that mix places, are sublayers of one layer (SHViT), unless others of
-    their list's path were layers before (BoTNet).
+    Stages hold blocks of one class (Swin) or list, two of these alike in a row, that each mix places or are all alike
+    (CAFormer). Blocks of a sum each, none of them alike that mix places, are sublayers (SHViT) unless of a known list.
     """
     layers: list[Layer] = []
     lists = set[str]()
     while pieces:
         piece, *pieces = pieces
         inner = split_at_blocks(piece, holders)
-        name = find_list(flow, inner, holders)
+        names = name_lists(flow, inner, holders)
+        name = names[0] if len(set(names)) == 1 else ""
         told = [tuple(tell_kind(flow, staging) for staging in one) for one in inner]
-        is_listed = bool(name) and (name in lists or any(one == other for one, other in pairwise(told)))
+        alike = (one[0] if one == other else "" for one, other in pairwise(zip(names, told, strict=True)))
+        is_listed = name in lists or any(alike)
         is_stage = len(inner) > 1 and are_of_one_class(flow, inner, holders)
         looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told}
         are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
@@ -279,6 +280,7 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[i
         kinds = [tell_kind(flow, one) for one in piece]
         mixing = [kind for kind in kinds if kind[0] != "think"]
         comes_again = bool(mixing) and find_period(kinds) is not None
+        is_stage = is_stage or (is_listed and told[0] == told[1])
         is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
@@ -368,11 +370,12 @@ def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, 
     return len({flow.steps[holders[id(piece[0])][depth]].module for piece in pieces}) == 1
 
 
-def find_list(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> str:
-    """The list, by its path without numbers, that several pieces are blocks of; empty where they are of none."""
+def name_lists(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[str]:
+    """The lists, by their paths without numbers, that several pieces are blocks of; empty where one is of none."""
+    if len(pieces) < 2:
+        return [""]
     depth = count_shared([holders[id(one)] for piece in pieces for one in piece])
-    names = {name_list(flow, holders[id(piece[0])][depth]) for piece in pieces} if len(pieces) > 1 else {""}
-    return ANY_NUMBER.sub("*", names.pop()) if len(names) == 1 else ""
+    return [ANY_NUMBER.sub("*", name_list(flow, holders[id(piece[0])][depth])) for piece in pieces]
 
 
 def does_mix_places(layer: Layer) -> bool:
