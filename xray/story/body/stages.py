@@ -7,14 +7,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    DROPOUTS,
-    FINDINGS,
-    JOINS,
-    SCALINGS,
-    SUMS,
-)
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, JOINS, SCALINGS, SUMS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import Branch, Unknown
 from xray.story.anatomy.tree import Norm, Stage
