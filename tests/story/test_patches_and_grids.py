@@ -62,6 +62,27 @@ def test_patches_that_moves_cut_have_a_box_and_are_of_an_image():
     assert "An image becomes vectors" in said
 
 
+class Padded(Sees):
+    """A mask of padding is one more channel of each place (Cosmos)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Sequential(nn.Linear(4 * PATCH**2, WIDTH))
+
+    def forward(self, image, padding_mask):  # type: ignore[override]  # a mask comes in too
+        whole = torch.cat([image, padding_mask.repeat(len(image), 1, 1, 1)], dim=1)
+        return super().forward(whole)
+
+
+def test_a_mask_beside_an_image_is_not_called_the_image_and_one_more_channel_is_no_row():
+    trace = xray.trace(Padded(), torch.randn(2, 3, SIDE, SIDE), torch.ones(1, 1, SIDE, SIDE))
+    boxes = compose_poster(trace, text_width).boxes
+    said = [["".join(run.text for run in line) for line in one.lines] for one in boxes]
+
+    assert [f"2×3×{SIDE}×{SIDE}  batch×3×{SIDE}×{SIDE}"] in [lines[1:] for lines in said if "IMAGE" in lines[0]]
+    assert not any("ONE MORE ROW" in " ".join(lines) for lines in said)
+
+
 class OfAClass(Sees):
     """The same behind the row of a class, which is looked up first (FractalGen)."""
 

@@ -20,14 +20,9 @@ def read_base_of(row: Sequence[float]) -> float | None:
     as great a one as is in use. A base is a whole number.
     """
     powers = row[: sum(one != 0 for one in row)]
-    if len(powers) < FEWEST_POWERS or powers[0] != 1:
+    if not are_powers(powers):
         return None
     last, least = len(powers) - 1, float(powers[-1])
-    if not all(
-        math.isclose(one, even := least ** (place / last), rel_tol=0, abs_tol=1e-5 * even)
-        for place, one in enumerate(powers)
-    ):
-        return None
     if -math.log(least) * len(row) / last > LARGEST_EXPONENT:
         return None
     ends = {count: least ** (-count / last) for count in (len(row), len(powers), len(powers) - 0.5)}
@@ -39,6 +34,15 @@ def read_base_of(row: Sequence[float]) -> float | None:
     known = [base for base in found if base is not None]
     known = [base for base in known if base >= LEAST_BASE] if len(known) > 1 else known
     return known[0] if len(known) == 1 else None
+
+
+def are_powers(row: Sequence[float]) -> bool:
+    """Whether numbers above 0 begin with 1 and go on as powers of one base, be it a whole number or not."""
+    if len(row) < FEWEST_POWERS or row[0] != 1 or row[-1] <= 0:
+        return False
+    last, least = len(row) - 1, float(row[-1])
+    evens = (least ** (place / last) for place in range(len(row)))
+    return all(math.isclose(one, even, rel_tol=0, abs_tol=1e-5 * even) for one, even in zip(row, evens, strict=True))
 
 
 def round_off(number: float, digits: Iterable[int], exact: float = 1e-6) -> float | None:

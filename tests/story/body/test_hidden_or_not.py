@@ -249,6 +249,24 @@ def test_what_half_of_the_layers_hide_is_not_said_of_every_place():
     assert not {"Every place looks back, never ahead.", "Every place looks at every other."} & {*lines}
 
 
+class AllBehind(Heads):
+    """The first places look back among themselves, those behind them look at all in an attention beside."""
+
+    def forward(self, x):
+        query, key, value = (self.cut(made(x)) for made in (self.query, self.key, self.value))
+        attend = nn.functional.scaled_dot_product_attention
+        first = attend(query[:, :, :3], key[:, :, :3], value[:, :, :3], is_causal=True)
+        found = [first, attend(query[:, :, 3:], key, value)]
+        return self.out(torch.cat([one.transpose(1, 2) for one in found], dim=1).flatten(2))
+
+
+def test_that_places_look_back_is_not_said_where_those_of_another_attention_see_all():
+    lines = read_lines(AllBehind(), AllBehind(), length=11)
+
+    assert "WITH ANOTHER ATTENTION BESIDE IT" in lines
+    assert not any("never ahead" in line or "future" in line for line in lines)
+
+
 def test_room_of_a_cache_that_one_query_does_not_see_is_not_called_padding():
     seen = torch.arange(LENGTH)[None, None, None] < 1
     trace = record([Cached(lambda scores: scores.masked_fill(~seen, LOWEST)) for _ in range(2)], 1)

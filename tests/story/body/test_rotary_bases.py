@@ -205,6 +205,7 @@ def read_base_anew(make):
         (10_000.0, lambda _: (10_000.0 ** (torch.arange(SIZE) / SIZE)).reciprocal() * 1.0),
         (None, lambda _: (1 / 10_000.0 ** (torch.arange(SIZE) / SIZE)) / 4),
         (None, lambda _: 1 / (1.0 + torch.arange(SIZE))),
+        (None, lambda _: torch.cat([1 / base ** (torch.arange(4) / 4) for base in (10_000.0, 20_671.1557)])[:SIZE]),
         (None, lambda held: held / 10_000.0 ** (torch.arange(SIZE) / SIZE)),
     ],
 )

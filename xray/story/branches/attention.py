@@ -205,7 +205,7 @@ def describe_attention(
         fused=fused,
         fused_by=name_fused_order(flow, query, heads) if fused == "qkv" else None,
         kernel=name_kernel(flow, site),
-        causal=None if causal and (swaps_places(flow, region.inner) or mixes_found(flow, site, region)) else causal,
+        causal=None if causal and (is_unlike or mixes_places(flow, site, region)) else causal,
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
@@ -266,9 +266,14 @@ def describe_attention(
     )
 
 
-def mixes_found(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether what the heads found is laid out anew across places: what is ahead of one may stand in its row then."""
-    return any(node > site.weighted_sum and cuts_across_places(flow, node) for node in region.inner)
+def mixes_places(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether places are swapped, or what the heads found is laid out anew across them.
+
+    What is ahead of a place may stand in its row then.
+    """
+    return swaps_places(flow, region.inner) or any(
+        node > site.weighted_sum and cuts_across_places(flow, node) for node in region.inner
+    )
 
 
 def name_positions(flow: Flow, query: Side, key: Side, region: Region, bias: Positions | None) -> Positions | None:

@@ -39,6 +39,7 @@ from xray.story.entrance.also_given import (
 from xray.story.entrance.inputs import (
     OWN,
     count_arguments,
+    is_beside_picture,
     is_held_inside,
     list_worked_out,
     may_be_same,
@@ -49,7 +50,7 @@ from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import holds_sines, looks_up_counted
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
-from xray.story.recognition.between import is_linear, is_times_one, list_reading_data
+from xray.story.recognition.between import is_linear, is_times_one
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.norms import INVERTING
 from xray.story.wording import ELLIPSIS, plural
@@ -344,13 +345,6 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         return next(iter(found), None)
     came_in = (one for one in found if one[1].is_float and comes_in(flow, *one[1:]))
     return next(came_in, found[0])  # and not where numbers stand in it
-
-
-def is_beside_picture(flow: Flow, node: int, maker: int | None) -> bool:
-    """Whether a step looks up ids, or works on what is looked up or made of no data: a condition (FractalGen)."""
-    before = {node} if maker is None else {node, *flow.behind(maker)}
-    is_made = maker is not None and maker not in list_reading_data(flow)
-    return is_made or any(flow.op(one) in LOOKUPS for one in before)
 
 
 def is_written_into(flow: Flow, node: int) -> bool:

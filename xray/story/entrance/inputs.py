@@ -22,7 +22,7 @@ from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import are_ids, looks_up_counted
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import is_deep, lays_neighbours
-from xray.story.recognition.between import is_linear, read_sizes
+from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.scored_parts import is_nothing
 
@@ -253,6 +253,18 @@ def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | N
             return None
         record, maker = given[0]
     return None
+
+
+def is_beside_picture(flow: Flow, node: int, maker: int | None) -> bool:
+    """Whether a step works on a mask (Cosmos), looks up ids, or works on what is looked up or made of no data.
+
+    The last two are conditions (FractalGen).
+    """
+    before = {node} if maker is None else {node, *flow.behind(maker)}
+    source = source_of(flow, node, ())
+    is_made = maker is not None and maker not in list_reading_data(flow)
+    is_mask = source is not None and "mask" in name_argument(flow, source)
+    return is_mask or is_made or any(flow.op(one) in LOOKUPS for one in before)
 
 
 def list_worked_out(flow: Flow, place: int) -> list[tuple[TensorRecord, int | None]]:

@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, REPEATS, SCALINGS, WAVES
-from xray.ir.powers import read_base_of
+from xray.ir.powers import are_powers, read_base_of
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_shapes import number
 
@@ -27,13 +27,18 @@ def read_height(flow: Flow, node: int | None) -> float | None:
 
 
 def list_worked_out(flow: Flow, made: Collection[int]) -> Iterator[float | None]:
-    """The bases of rows of powers that some steps make; None for one that a number multiplies on its way."""
+    """The bases of rows of powers that some steps make; None for one that a number multiplies on its way.
+
+    And for falling powers of which no base can be told: one axis may turn with such a one alone (Cosmos's frames).
+    """
     for place in sorted(made):
         record = flow.output(place)
         is_row = record.is_float and 1 < prod(record.shape) == record.shape[-1] <= LONGEST_ROW
         values = values_of(flow, place) if is_row else None
         row = [] if values is None else sorted(values.ravel().tolist(), reverse=True)
         base = read_base_of(row) if row and row[-1] >= 0 else None
+        if base is None and are_powers(row) and row[-1] < 1:
+            yield None
         if base is not None:
             later = (one for one in made if one != place and is_multiplied(flow, one))
             yield None if any(place in flow.behind(one) for one in later) else base
