@@ -274,3 +274,30 @@ def test_what_stands_beside_heads_is_a_convolution_only_where_one_made_it():
     told = [node.label for node in chart_of(BesideTwice).nodes if "SIDE" in node.label]
 
     assert told == ["WITH A CONVOLUTION BESIDE IT", "SIDE BY SIDE"]
+
+
+class WithAnother(nn.Module):
+    """What another attention finds in learned rows, times a gate of each head, is added to what the own one did."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.query = nn.Linear(WIDTH, 3 * HEADS * D_K), nn.Linear(WIDTH, HEADS * D_K)
+        self.rows, self.gate = nn.Parameter(torch.rand(1, 11, WIDTH)), nn.Parameter(torch.rand(HEADS))
+        self.both, self.out = nn.Linear(WIDTH, 2 * HEADS * D_K), nn.Linear(HEADS * D_K, WIDTH)
+
+    def cut(self, rows, count):
+        return rows.unflatten(-1, (count, HEADS, D_K)).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def forward(self, x):
+        own = scaled_dot_product_attention(*self.cut(self.own(x), 3)).transpose(1, 2)
+        other = scaled_dot_product_attention(*self.cut(self.query(x), 1), *self.cut(self.both(self.rows), 2))
+        both = own + other.transpose(1, 2) * self.gate.tanh().view(1, 1, -1, 1)
+        return self.out(both.flatten(2))
+
+
+def test_what_another_attention_found_is_added_in_a_box_that_counts_its_parameters():
+    (box,) = (node for node in chart_of(WithAnother).nodes if node.label == "+ ANOTHER ATTENTION")
+    model = WithAnother()
+    counted = sum(one.numel() for part in (model.query, model.both) for one in part.parameters())
+
+    assert box.extra == f"{counted + model.rows.numel() + HEADS:,} parameters"

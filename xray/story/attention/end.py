@@ -27,7 +27,13 @@ from xray.story.attention.factors import (
     list_tanh,
     name_gate,
 )
-from xray.story.attention.laid_back import cuts_padding, joins_heads, name_join, name_joined_windows
+from xray.story.attention.laid_back import (
+    cuts_padding,
+    joins_heads,
+    list_added_found,
+    name_join,
+    name_joined_windows,
+)
 from xray.story.attention.twins import add_weights, find_twin, tell_repeated
 from xray.story.attention.ways.cut_names import CUT_SMALLER, label_cut, label_map
 from xray.story.attention.ways.lanes import Part, cut_way
@@ -121,7 +127,14 @@ def draw_end(
         key = f"tail{count}"
         twin = find_twin(flow, site, part) if is_joined else None
         together = name_join(flow, site, branch, part, region) if is_joined else ""
-        label = together or name_sum(flow, part, site) or name_difference(flow, part) or label
+        added = list_added_found(flow, site, part.nodes[-1], region)
+        label = (
+            together
+            or "+ ANOTHER ATTENTION" * bool(added)
+            or name_sum(flow, part, site)
+            or name_difference(flow, part)
+            or label
+        )
         cut = name_joined_windows(flow, part, branch, region) or label_cut(flow, part)
         cut = PADDING_OFF if cut == CUT_SMALLER and cuts_padding(flow, part, region) else cut
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
@@ -150,8 +163,8 @@ def draw_end(
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else (ADDED_UP, None)
-        found = [*part.nodes, *([] if finding is None else [finding])]
-        weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
+        found = [*part.nodes, *([] if finding is None else [finding]), *added]
+        weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS or node in added]
         extra = describe_params(flow, *(weighing or held)) if apart is None else describe_gate(flow, site, apart)
         steps = steps_at(flow, *dict.fromkeys((*reversed(part.nodes), *found[len(part.nodes) :], *number_of)))
         told = () if twin is None else tell_repeated(flow, twin)

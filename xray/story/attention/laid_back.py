@@ -2,10 +2,10 @@
 
 from math import prod
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.twins import find_twin, name_half
 from xray.story.attention.ways.lanes import Part
@@ -85,3 +85,17 @@ def count_others(flow: Flow, site: Site, part: Part, region: Region) -> int:
     others = set[int]().union(*joined) - {site.weighted_sum}
     is_each = all(len(one) == 1 for one in joined) and len(joined) == len(others) + 1
     return len(others) if is_each and others <= list_way_beside(flow, region, site) else 0
+
+
+def list_added_found(flow: Flow, site: Site, node: int, region: Region) -> list[int]:
+    """All that makes what another attention found where a step adds that to what its own did, the last first.
+
+    It may be scaled before (Lumina Next: the words, by a gate of each head).
+    """
+    makers = [maker for maker in flow.makers[node] if maker is not None] if flow.op(node) in SUMS else []
+    inside = region.inner | region.beside
+    ways = [[maker, *flow.behind(maker, within=inside.__contains__)] for maker in makers]
+    own = {site.weighted_sum, *flow.behind(site.weighted_sum, within=inside.__contains__)}
+    found = {one.weighted_sum for one in list_sites(flow)} - own
+    others = [way for way in ways if site.weighted_sum not in way and not found.isdisjoint(way)]
+    return [one for one in others[0] if one not in own] if len(ways) == len(others) + 1 == 2 else []
