@@ -36,3 +36,14 @@ def test_a_tower_of_ids_is_called_by_their_name_among_others(given, names):
     ids, others = torch.arange(14).view(2, 7), torch.arange(22).view(2, 11)
     anatomy = xray.anatomy(xray.trace(Both().eval(), ids, **dict.fromkeys(given, others)))
     assert sorted(tower.name for tower in anatomy.towers) == sorted(names)
+
+
+class Codes(Reads):
+    def forward(self, input_ids):
+        return super().forward(input_ids.flatten(1))
+
+
+@pytest.mark.parametrize(("shape", "name"), [((2, 3, 3), "tokens"), ((2, 3, 5), "text"), ((2, 2), "text")])
+def test_as_many_rows_as_columns_of_ids_are_no_text(shape, name):
+    (tower,) = xray.anatomy(xray.trace(Codes(31).eval(), torch.randint(31, shape))).towers
+    assert tower.name == name

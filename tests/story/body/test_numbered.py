@@ -340,3 +340,33 @@ def test_pairs_of_sublayers_in_a_list_are_a_layer_each():
 
     parts = {group.layers: [stage.branches[0].part for stage in group.stages] for group in tower.groups}
     assert parts == {(0,): ["feed_forward", "attention"], (1, 2, 3): ["attention", "feed_forward"]}
+
+
+class Near(nn.Module):
+    """Each place with what stands next to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.mix(self.norm(x).mT).mT
+
+
+class InTurn(nn.Module):
+    """Blocks of two lists, called in turn, of which one holds two sums that are alike (UViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.ModuleList(Near() for _ in range(3))
+        self.looks = nn.ModuleList(nn.Sequential(AttentionPart(), AttentionPart()) for _ in range(3))
+
+    def forward(self, x):
+        for near, look in zip(self.near, self.looks, strict=True):
+            x = look(near(x))
+        return x
+
+
+def test_a_pattern_that_goes_through_blocks_of_two_lists_is_one_layer():
+    (tower,) = read(nn.Sequential(nn.Linear(7, WIDTH), InTurn()), rows()).towers
+    assert [len(group.layers) for group in tower.groups] == [3]

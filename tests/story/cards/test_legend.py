@@ -81,6 +81,35 @@ def test_keys_and_values_of_a_memory_come_from_the_tower_whose_colour_they_have_
     assert makers == told_of
 
 
+class Begins(Perceives):
+    """Words among which stand patches look at rows that are given."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks = nn.ModuleList(nn.TransformerDecoderLayer(WIDTH, 3, SPARE, batch_first=True) for _ in range(2))
+
+    def forward(self, ids, image, given):
+        seen, x = self.patches(image).flatten(2).mT, self.words(ids)
+        for layer in self.eye:
+            seen = layer(seen)
+        x = x.masked_scatter((ids == PICTURE)[..., None], self.show(seen))
+        for layer in self.asks:
+            x = layer(x, given)
+        return x
+
+
+def test_keys_and_values_that_are_given_come_from_no_tower_be_it_that_another_link_leads_from_one():
+    ids = torch.tensor([[1, *[PICTURE] * 4, 2, 3]]).expand(2, -1)
+    trace = xray.trace(Begins().eval(), ids, torch.rand(2, 3, 8, 8), torch.rand(2, 5, WIDTH))
+    told = ["".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines]
+
+    assert xray.anatomy(trace).links
+    assert sorted(text for text in told if text.startswith(("made by", "comes from"))) == [
+        "made by the tokens",
+        "made by the vision, or from elsewhere",
+    ]
+
+
 def list_texts():
     torch.manual_seed(0)
     ids = torch.tensor([[1, *[PICTURE] * 4, 2, *[SOUND] * 3, 3]]).expand(2, -1)

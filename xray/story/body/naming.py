@@ -214,11 +214,15 @@ def say_modalities(flow: Flow, one: Towering) -> str:
 
 
 def is_written(flow: Flow, one: Towering) -> bool:
-    """Whether the ids that a tower reads are those of a text, by what the argument is called, or the model says."""
+    """Whether the ids that a tower reads are those of a text, by what the argument is called, or the model says.
+
+    As many rows as columns of ids for each sequence are the codes of an image (UViT).
+    """
     given = find_input(flow, one, "ids")
     behind = () if given is None else (given[2], *flow.behind(given[2], most=MOST_BEHIND))
-    outside = (name_argument(flow, record) for node in behind for record, maker in flow.given(node) if maker is None)
-    return "text" in say_modalities(flow, one) or any(word in name for name in outside for word in WRITTEN)
+    outside = [record for node in behind for record, maker in flow.given(node) if maker is None]
+    names = [name_argument(flow, record) for record in outside if len({*record.shape[1:]}) == len(record.shape) - 1]
+    return "text" in say_modalities(flow, one) or any(word in name for name in names for word in WRITTEN)
 
 
 def is_heard(flow: Flow, one: Towering) -> bool:

@@ -251,7 +251,17 @@ def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
         lists = [name_lists(flow, split_at_blocks(piece, holders), holders) for piece in pieces]
         if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(flow, pieces) else None
-    return cut_pieces(flow, pieces, holders)
+    layers = cut_pieces(flow, pieces, holders)
+    return None if layers is None or goes_through_blocks(stagings, pieces, layers) else layers
+
+
+def goes_through_blocks(stagings: Sequence[Staging], pieces: Sequence[Layer], layers: Sequence[Layer]) -> bool:
+    """Whether blocks had to be cut, and one pattern goes through all of them with fewer layers than there are (UViT).
+
+    So blocks of two lists are called in turn, of which one holds two sums that are alike.
+    """
+    kinds = [name_coarse(one.stage) for one in stagings]
+    return len(layers) > len(pieces) > len(cut_layers(stagings)) and find_period(kinds) is not None
 
 
 def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[Layer] | None:

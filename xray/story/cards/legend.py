@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+from xray.story.anatomy.attentions import Looking
+from xray.story.anatomy.branches import Branch
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card, list_nodes
 from xray.story.layout import Cells, Line, Run, line_width
@@ -43,9 +45,11 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         look.memory for _, frames, look in told.frames if any(one.surface == "memory" for one in list_nodes(frames))
     }
     givers = {link.source for link in told.anatomy.links}
+    unknown = {look.memory for tower, _, look in told.frames if any(map(asks_unknown, tower.branches))}
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
-        told_of, gives_none = name_makers(names, is_asked=role in asked), role in asked and givers.isdisjoint(names)
+        told_of = name_makers(names, is_asked=role in asked)
+        gives_none = role in asked and (role in unknown or givers.isdisjoint(names))
         entries.append(("fill", role, f"{name_makers(names)}, or from elsewhere" if gives_none else told_of))
     if told.has_between:
         entries.append(("fill", "card", "between towers"))
@@ -71,6 +75,11 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))
     return entries
+
+
+def asks_unknown(branch: Branch) -> bool:
+    """Whether an attention asks what no tower is known to give (UViT's words)."""
+    return isinstance(branch, Looking) and branch.source is None
 
 
 GIVEN = "what a tower gives another"
