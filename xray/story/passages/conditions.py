@@ -1,5 +1,6 @@
 """Conditions: what is worked out beside a stream, and scales, shifts and gates its sublayers: time, class (DiT)."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,6 +20,7 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import Norm
 
+ANY_NUMBER = re.compile(r"\d+")
 MOST_BEHIND = 2000
 Way = Literal["scales", "shifts", "gates"]
 """What a condition does to what a sublayer reads or gives."""
@@ -32,10 +34,10 @@ class Conditioning:
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
     from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
-    what it does to sublayers. Each of so many `layers` works out by itself, and in the same shapes, what the steps in
-    `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
-    None of another layer stands for the `untold`: these, what serves all layers, and what leads to learned layers of
-    other shapes, in layers unlike the first.
+    what it does to sublayers. Each of so many `layers`, of the first one's list, works out by itself, and in the same
+    shapes, what the steps in `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are
+    for the last norm. None of another layer stands for the `untold`: these, what serves all layers, and what leads to
+    learned layers of other shapes, in layers unlike the first.
     """
 
     nodes: frozenset[int]
@@ -89,6 +91,8 @@ def find_conditioning(
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
     alone = list_alone(flow, [share for share in shares if share])
     shapes = [{(record.shape, params) for record, params in list_weighed(flow, share)} for share in shares]
+    lists = [{ANY_NUMBER.sub("*", name) for node in share for name in read_weights(flow, node)} for share in shares]
+    count = [*zip(shapes, lists, strict=True)].count((shapes[0], lists[0]))
     places = {place for place, _ in found}
     done = {way for one in by_layer for place, way in one.items() if place in places}
     first |= set(gates[:1])
@@ -104,8 +108,8 @@ def find_conditioning(
         frozenset(place for place, _ in found),
         tuple(dict.fromkeys(filter(None, names))) if is_whole else (),
         ways=tuple(way for way in get_args(Way) if way in done),
-        alone=alone if shapes.count(shapes[0]) > 1 else frozenset(),
-        layers=shapes.count(shapes[0]),
+        alone=alone if count > 1 else frozenset(),
+        layers=count,
         boxless=boxless,
         untold=unlike | boxless | frozenset.intersection(*shares),
     )
