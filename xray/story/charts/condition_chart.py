@@ -19,6 +19,7 @@ from xray.story.passages.conditions import Conditioning, list_given, name_source
 INPUT = "_input"
 """How the key of a box ends that stands for what another one reads from outside."""
 
+SIGNS = {"add": "+", "sub": "−", "mul": "×"}
 MANY = len(("batch", "place", "width"))
 
 
@@ -93,10 +94,15 @@ def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecor
     """What comes from outside, with its name, by the steps that read it.
 
     A question that is asked of it, such as which ids stand for an image, is none where its numbers are read too.
-    Numbers that no block is given are the model's own.
+    Numbers that no block is given are the model's own. Of two that meet at once both are told (ACE-Step's times).
     """
     named = ((node, record, name_source(flow, node, record)) for node, record in list_given(flow, nodes))
-    found = {node: (record, name) for node, record, name in named if name is not None}
+    found: dict[int, tuple[TensorRecord, str]] = {}
+    for node, record, name in named:
+        if name is not None:
+            former = found[node][1] if node in found and flow.op(node) in SIGNS else ""
+            is_both = bool(former and name) and former != name
+            found[node] = (record, f"{former} {SIGNS[flow.op(node)]} {name}" if is_both else name)
     asked = {node for node in found if flow.output(node).dtype == "bool"}
     read = {(name, record.shape) for node, (record, name) in found.items() if node not in asked}
     return {

@@ -1,0 +1,50 @@
+"""What boxes of a condition say: how many layers have a part of their own, and which inputs meet in one."""
+
+import torch
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WIDTH = 12
+
+
+class Layer(nn.Module):
+    """An attention whose norm is scaled by what all layers share and a table of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.table = nn.LayerNorm(WIDTH), nn.Parameter(torch.randn(1, 1, WIDTH))
+        self.attention = nn.MultiheadAttention(WIDTH, 3, batch_first=True)
+
+    def forward(self, rows, shared):
+        read = self.norm(rows) * (1 + shared[:, None] + self.table)
+        return rows + self.attention(read, read, read, need_weights=False)[0]
+
+
+class Timed(nn.Module):
+    """Layers of two lists, by turns, and how far two times are apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Linear(1, WIDTH)
+        self.one, self.other = (nn.ModuleList(Layer() for _ in range(2)) for _ in range(2))
+
+    def forward(self, rows, time, time_before):
+        shared = self.shared((time - time_before)[:, None])
+        for one, other in zip(self.one, self.other, strict=True):
+            rows = other(one(rows, shared), shared)
+        return rows
+
+
+def chart():
+    (column,) = read_columns(xray.trace(Timed(), torch.rand(2, 7, WIDTH), torch.rand(2), torch.rand(2)))
+    return column.condition
+
+
+def test_layers_of_another_list_have_no_part_in_the_table_of_the_first():
+    assert "12 parameters × 2 layers" in [node.extra for node in chart().nodes]
+
+
+def test_two_inputs_that_meet_at_once_are_both_told():
+    assert "TIME − TIME BEFORE" in [node.label for node in chart().nodes]
