@@ -1,5 +1,7 @@
 """Places cut into sequences of their own before the first layer: what they see is told, or left open."""
 
+import copy
+
 import torch
 from handwritten import Attention as Looking
 from handwritten import Layer
@@ -149,6 +151,33 @@ def test_places_of_a_picture_see_those_in_it_where_later_layers_lay_the_pictures
     told = [read_attention(Film(across=across), 2, 3, 3, 2 * SIDE, 2 * SIDE)[1] for across in (True, False)]
 
     assert told == ["Every place looks at every other of the 36 in its sequence.", "Every place looks at every other."]
+
+
+class FilmByTurns(Film):
+    """Layers of pictures and of places across them by turns; the first of the latter is added its times (Latte)."""
+
+    def __init__(self):
+        super().__init__(across=True)
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for layer in (*self.layers, *self.layers))
+        self.register_buffer("times", torch.randn(1, 3, WIDTH))
+
+    def forward(self, films):
+        count, pictures = films.shape[:2]
+        x = self.patches(films.flatten(0, 1)).flatten(2).transpose(1, 2)
+        for number, layer in enumerate(self.layers):
+            if number % 4 == 2:
+                x = x.view(count, pictures, -1, WIDTH).transpose(1, 2).flatten(0, 1)
+                x = x * 0.5 + self.times if number == 2 else x
+            x = layer(x)
+            if number % 4 == 3:
+                x = x.view(count, -1, pictures, WIDTH).transpose(1, 2).flatten(0, 1)
+        return x
+
+
+def test_later_layers_of_pictures_are_told_as_the_first_where_a_sum_stands_between():
+    (tower,) = read(FilmByTurns(), torch.rand(2, 3, 3, 2 * SIDE, 2 * SIDE)).towers
+
+    assert {one.together for one in tower.branches if isinstance(one, Attention)} == {36, 3}
 
 
 class BesideLearned(Patches):

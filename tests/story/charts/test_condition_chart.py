@@ -1,5 +1,6 @@
 """What boxes of a condition say: how many layers have a part of their own, and which inputs meet in one."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -22,13 +23,25 @@ class Layer(nn.Module):
         return rows + self.attention(read, read, read, need_weights=False)[0]
 
 
-class Timed(nn.Module):
-    """Layers of two lists, by turns, and how far two times are apart."""
+class Thinking(Layer):
+    """The same, and what thinks about each place alone behind it."""
 
     def __init__(self):
         super().__init__()
+        self.think = nn.Sequential(nn.Linear(WIDTH, 31), nn.ReLU(), nn.Linear(31, WIDTH))
+
+    def forward(self, rows, shared):
+        rows = super().forward(rows, shared)
+        return rows + self.think(rows)
+
+
+class Timed(nn.Module):
+    """Layers of two lists, by turns, and how far two times are apart."""
+
+    def __init__(self, other):
+        super().__init__()
         self.shared = nn.Linear(1, WIDTH)
-        self.one, self.other = (nn.ModuleList(Layer() for _ in range(2)) for _ in range(2))
+        self.one, self.other = (nn.ModuleList(kind() for _ in range(2)) for kind in (Thinking, other))
 
     def forward(self, rows, time, time_before):
         shared = self.shared((time - time_before)[:, None])
@@ -37,13 +50,14 @@ class Timed(nn.Module):
         return rows
 
 
-def chart():
-    (column,) = read_columns(xray.trace(Timed(), torch.rand(2, 7, WIDTH), torch.rand(2), torch.rand(2)))
+def chart(other=Layer):
+    (column,) = read_columns(xray.trace(Timed(other), torch.rand(2, 7, WIDTH), torch.rand(2), torch.rand(2)))
     return column.condition
 
 
-def test_layers_of_another_list_have_no_part_in_the_table_of_the_first():
-    assert "12 parameters × 2 layers" in [node.extra for node in chart().nodes]
+@pytest.mark.parametrize(("other", "count"), [(Layer, 2), (Thinking, 4)])
+def test_layers_of_another_list_and_of_other_parts_have_no_share_in_the_table_of_the_first(other, count):
+    assert f"12 parameters × {count} layers" in [node.extra for node in chart(other).nodes]
 
 
 def test_two_inputs_that_meet_at_once_are_both_told():

@@ -118,18 +118,24 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
     return (square[-1], stream) if is_part or square[0] * square[-1] == prod(stream[:-1]) else None
 
 
-def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], end: int) -> list[Staging]:
+def tell_cut_stream(
+    flow: Flow, reads: str | None, stagings: Sequence[Staging], end: int, before: Sequence[Staging] = ()
+) -> list[Staging]:
     """Stages with windows where places were cut before the first layer, each window a sequence of its own (RF-DETR).
 
     Where the places of one image became several sequences in another way, it sees those of its own (MobileViT), unless
-    they did so within a sublayer of maps: windows, or what not (VRT).
+    they did so within a sublayer of maps: windows, or what not (VRT). How many images there are what stands `before`
+    them in the tower tells, too (Latte).
     """
     start = find_beginning(flow, stagings)
     if start is None:
         return list(stagings)
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
-    batch, cut = count_laid_apart(flow, range(start, end), count_batch(flow, way, reads)), read_blocks(flow, way)
+    first = find_beginning(flow, before)
+    known = count_batch(flow, way, reads)
+    known = known or (None if first is None else count_batch(flow, [*walk_back(flow, first)], reads))
+    batch, cut = count_laid_apart(flow, range(start, end), known), read_blocks(flow, way)
     if cut is not None:
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
     batch = batch or count_merged(flow, stagings)

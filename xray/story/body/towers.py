@@ -162,7 +162,7 @@ def read_tower(
     sums = [joint.add for chain in chains for joint in chain.joints]
     for chain in chains:
         own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
-        own = tell_cut_stream(flow, entrance.reads, own, chains[-1].end)
+        own = tell_cut_stream(flow, entrance.reads, own, chains[-1].end, stagings)
         if not stagings and (is_opening(own) or brings_to_width(flow, own)):
             opening.append(own.pop(0))
         if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":

@@ -34,7 +34,7 @@ class Conditioning:
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
     from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
-    what it does to sublayers. Each of so many `layers`, of the first one's list, works out by itself, and in the same
+    what it does to sublayers. Each of so many `layers`, those like the first one, works out by itself, and in the same
     shapes, what the steps in `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are
     for the last norm. None of another layer stands for the `untold`: these, what serves all layers, and what leads to
     learned layers of other shapes, in layers unlike the first.
@@ -91,8 +91,7 @@ def find_conditioning(
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
     alone = list_alone(flow, [share for share in shares if share])
     shapes = [{(record.shape, params) for record, params in list_weighed(flow, share)} for share in shares]
-    lists = [{ANY_NUMBER.sub("*", name) for node in share for name in read_weights(flow, node)} for share in shares]
-    count = [*zip(shapes, lists, strict=True)].count((shapes[0], lists[0]))
+    count = count_alike(flow, layers, shares, shapes)
     places = {place for place, _ in found}
     done = {way for one in by_layer for place, way in one.items() if place in places}
     first |= set(gates[:1])
@@ -113,6 +112,22 @@ def find_conditioning(
         boxless=boxless,
         untold=unlike | boxless | frozenset.intersection(*shares),
     )
+
+
+def count_alike(
+    flow: Flow,
+    layers: Sequence[Sequence[Staging]],
+    shares: Sequence[Collection[int]],
+    shapes: Sequence[object],
+) -> int:
+    """How many layers have a share in a condition as the first has: in its shapes, and by its names or of its parts.
+
+    So layers across the pictures of a film have tables of their own (Latte).
+    """
+    names = [{ANY_NUMBER.sub("*", name) for node in share for name in read_weights(flow, node)} for share in shares]
+    parts = [[one.part for staging in layer for one in staging.stage.branches] for layer in layers]
+    told = zip(shapes, names, parts, strict=True)
+    return sum(shape == shapes[0] and (name == names[0] or part == parts[0]) for shape, name, part in told)
 
 
 def list_weighed(flow: Flow, share: Collection[int]) -> Iterator[tuple[TensorRecord, int]]:
