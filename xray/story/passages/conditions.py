@@ -198,7 +198,7 @@ def work_out(
 def list_given(flow: Flow, nodes: Collection[int]) -> Iterator[tuple[int, TensorRecord]]:
     """What comes from outside into some steps and is no parameter, each with the step that reads it."""
     for node in sorted(nodes):
-        for record, maker in flow.given(node):
+        for record, maker in flow.taken(node):
             if maker is None and record.role != "parameter" and record.shape and flow.is_leaf(node):
                 yield node, record
 

@@ -34,7 +34,7 @@ def is_of_its_rows(flow: Flow, norm: Norm, maker: int | None) -> bool:
     """Whether what a step makes is worked out of the rows that a norm reads, or of others from outside as large."""
     behind = {*flow.behind(maker, most=MOST_STEPS)}
     rows = flow.output(norm.end).shape
-    given = (record for node in behind for record, before in flow.given(node) if before is norm.origin is None)
+    given = (record for node in behind for record, before in flow.taken(node) if before is norm.origin is None)
     return norm.origin in behind or any(record.shape == rows for record in given)
 
 
@@ -92,7 +92,7 @@ def comes_from_data(flow: Flow, maker: int | None) -> bool:
     return any(
         record.role != "parameter" and before is None and record.shape
         for node in flow.behind(maker, most=MOST_STEPS)
-        for record, before in flow.given(node)
+        for record, before in flow.taken(node)
     )
 
 
