@@ -137,7 +137,8 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
     lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
-    out = find_carried_on(drawn, item)
+    carried = list_carried_on(drawn, item)
+    out = carried[0] if carried else 0
     ends = [
         drawn.read(step, into, from_inputs=True) if into is not None and sole is None else None,
         drawn.read(step, out),
@@ -152,7 +153,7 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     lines += [(Run(line, 10, "quiet"),) for line in lay_in_lines(words) if line]
     said = [f"{step.params:,} parameters"] if step.params else []
     said += [f"{inside:,} steps inside"] if sole is None else []
-    said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out else []
+    said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out and len(carried) == 1 else []
     return [*lines, (Run(", ".join(said), 10, "quiet"),)] if said else lines
 
 
@@ -162,15 +163,12 @@ def list_leaves(plan: Plan, item: Item) -> list[Step]:
     return [plan.tree.steps[place] for place in within if not plan.tree.inside[place]]
 
 
-def find_carried_on(drawn: Drawn, item: Item) -> int:
-    """Which output of a block is the first that another node reads, as the last of many maps; 0 where none is found."""
-    last = item.last or item.heads[0]
-    read = [flow.record for flow in drawn.flows if flow.start == item.number]
-    places = [drawn.plan.tree.places.get(record.source or "") for record in read]
-    for number, record in enumerate(last.outputs):
-        if record.source is not None and drawn.plan.tree.places.get(record.source) in places:
-            return number
-    return 0
+def list_carried_on(drawn: Drawn, item: Item) -> list[int]:
+    """Which outputs of a block a step behind it reads, as the last of many maps, or the model hands out."""
+    last, tree = item.last or item.heads[0], drawn.plan.tree
+    read = {record.source for step in tree.steps[tree.ends[tree.places[last.id]] :] for record in step.inputs}
+    read |= {record.source for root in tree.roots for record in tree.steps[root].outputs}
+    return [number for number, record in enumerate(last.outputs) if record.source in read - {None}]
 
 
 def sole_step(plan: Plan, item: Item) -> Step | None:
