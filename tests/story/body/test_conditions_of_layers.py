@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from printed import lines_of
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.cards.boxless import count_unsaid, find_unsaid
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_unboxed
 
@@ -133,3 +136,47 @@ def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_
 
     told = dict(count_unsaid([column], find_unsaid([column])))
     assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
+
+
+class Refined(Scaled):
+    """Two layers are gated by what comes of a text, behind them three are scaled by a time (HunyuanVideo's text)."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.gates = torch.nn.ModuleList(torch.nn.Linear(7, 24) for _ in range(2))
+        self.thinking = torch.nn.Sequential(torch.nn.Linear(12, 31), torch.nn.ReLU(), torch.nn.Linear(31, 12))
+        self.deeper = torch.nn.Sequential(*self.thinking, torch.nn.ReLU(), torch.nn.Linear(12, 12))
+
+    def forward(self, rows, time, text):
+        for gates in self.gates:
+            looks, thinks = gates(text)[:, None].chunk(2, dim=-1)
+            read = self.norm(rows)
+            rows = rows + looks * self.attention(read, read, read, need_weights=False)[0]
+            rows = rows + thinks * self.thinking(self.norm(rows))
+        for times in self.times:
+            read = self.norm(rows) * (1 + times(time))[:, None]
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+            rows = rows + self.deeper(self.norm(rows))
+        return rows
+
+
+def record_refined():
+    return xray.trace(Refined(), torch.rand(2, 5, 12), torch.rand(2, 5), torch.rand(2, 7))
+
+
+def test_what_scales_norms_is_made_of_nothing_that_gates_other_layers():
+    (tower,) = anatomy(record_refined()).towers
+
+    assert (tower.conditions, tower.conditioned) == (("time",), ("scales",))
+
+
+def test_layers_that_have_a_part_of_a_condition_of_one_shape_are_told_beside_others():
+    (column,) = read_columns(record_refined())
+
+    assert [node.extra for node in column.condition.nodes if node.extra] == ["192 parameters × 2 layers"]
+
+
+def test_a_condition_leads_to_no_layers_whose_own_way_has_no_box():
+    layout = compose_poster(record_refined(), text_width)
+
+    assert lines_of(layout).count("CONDITION") == 1
