@@ -203,3 +203,21 @@ def test_a_condition_leads_to_no_layers_whose_own_way_has_no_box():
     layout = compose_poster(record_refined(), text_width)
 
     assert lines_of(layout).count("CONDITION") == 1
+
+
+class PlainFirst(Refined):
+    """The same with layers before that no condition touches (Krea 2's text)."""
+
+    def forward(self, rows, time, text):
+        for _ in range(2):
+            read = self.norm(rows)
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return super().forward(rows, time, text)
+
+
+def test_no_box_of_a_first_layer_without_a_condition_stands_for_that_of_others():
+    trace = xray.trace(PlainFirst(), torch.rand(2, 5, 12), torch.rand(2, 5), torch.rand(2, 7))
+    (column,) = read_columns(trace)
+
+    assert column.condition is None
+    assert dict(count_unsaid([column], find_unsaid([column])))["elsewhere"]["linear"] == 5

@@ -96,7 +96,7 @@ def find_conditioning(
     alone = list_alone(flow, alike, shares)
     unlike = frozenset[int]().union(*shares).difference(*alike)
     learned = [node for node in unlike if flow.steps[node].params and flow.is_leaf(node)]
-    unlike = unlike.intersection(flow.behind(*learned)) if alone else frozenset[int]()
+    unlike = unlike.intersection(flow.behind(*learned)) if alone or not shares[0] else frozenset[int]()
     worked = frozenset[int]().union(*shares, *(nodes for place, nodes in found if place in gates))
     boxless = own - worked if worked else frozenset[int]()
     return Conditioning(

@@ -54,7 +54,7 @@ def list_fed(flow: Flow) -> frozenset[int]:
     """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
     found: set[int] = set()
     for place in range(len(flow.steps)):
-        for record, maker in flow.taken(place):
+        for record, maker in flow.given(place):
             if maker in found or (maker is None and is_given(flow, record)):
                 found.add(place)
     return frozenset(found)
