@@ -9,7 +9,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SUMS
 from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import LONGEST_PATTERN, Layer, count_learned, cut_layers, find_period, name_coarse
 from xray.story.body.stages import Staging, are_added_within
@@ -18,6 +18,9 @@ from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain, is_numbered
 
 NUMBERED = re.compile(r"(.*)\.\d+")
+
+IN_A_LIST = re.compile(r"\.\d+(?=\.)")
+"""What the path of a block has for its place in a list."""
 
 FEWEST_BESIDE = 20
 """Where sums stand beside blocks, one of so many may do so."""
@@ -303,3 +306,25 @@ def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list
 def does_mix_places(layer: Layer) -> bool:
     """Whether one of its stages lets places see each other."""
     return any(name_coarse(staging.stage) != "think" for staging in layer)
+
+
+def are_told_unlike(flow: Flow, told: Collection[int]) -> bool:
+    """Whether two runs of blocks of one list do the same, and not the same sums of them are `told` as a tower's.
+
+    So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
+    stream). What stands behind all sums of towers may be an exit. How numbers are moved does not matter.
+    """
+    last = max(told, default=-1)
+    found: dict[object, set[tuple[bool, ...]]] = {}
+    for node, step in enumerate(flow.steps):
+        name = name_list(flow, node)
+        if name and node < last and not flow.is_leaf(node):
+            inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
+            kind = (name, step.module, tuple(flow.op(one) for one in inner if flow.op(one) not in CARRYING))
+            found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
+    return any(len(ways) > 1 for ways in found.values())
+
+
+def name_in_lists(flow: Flow, node: int) -> str:
+    """The name of a step without the numbers of blocks in lists: that of alike steps of other blocks too."""
+    return IN_A_LIST.sub(".", flow.steps[node].id)
