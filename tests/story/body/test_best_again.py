@@ -51,25 +51,3 @@ def test_one_feed_forward_of_all_rows_is_wider_and_back():
 
     assert (branch.best_again, branch.d_ff) == (None, 37)
     assert told == "Each place alone, wider and back."
-
-
-class ForEach(Twice):
-    """A narrow feed-forward of each row, and wide ones of the rows that score best for each of two (Nucleus-Image)."""
-
-    def __init__(self):
-        super().__init__(chooses=True)
-        self.scores = nn.Linear(WIDTH, 2, bias=False)
-
-    def forward(self, x):
-        best = self.scores(x).mT.topk(BEST, dim=-1)
-        rows = torch.arange(len(x))[:, None, None]
-        again = self.heavy(x[rows, best.indices]) * best.values[..., None]
-        return x + (self.light(x) + torch.zeros_like(x).index_put((rows, best.indices), again, accumulate=True))
-
-
-def test_rows_that_score_best_for_each_of_several_are_not_said_to_go_through_once_more():
-    layers = [one for _ in range(2) for one in (AttentionPart(), ForEach())]
-    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
-    tower = xray.anatomy(xray.trace(model, torch.rand(BATCH, PLACES, WIDTH))).towers[0]
-
-    assert "once more" not in describe_station(tower, tower.branches[1])
