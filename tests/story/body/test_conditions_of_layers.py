@@ -52,29 +52,6 @@ def test_what_only_the_kind_of_a_condition_is_taken_of_is_no_part_of_it():
     assert [node.label for node in column.condition.nodes] == ["TIME", "LINEAR"]
 
 
-class PlacesFirst(Scaled):
-    """The same with places before the batch, and the scale and gate laid out for each place (ERNIE-Image)."""
-
-    def __init__(self):
-        super().__init__(1)
-        self.attention = torch.nn.MultiheadAttention(12, 3)
-        self.begin, self.gate = torch.nn.Linear(12, 12), torch.nn.Linear(5, 12)
-
-    def forward(self, rows, time):
-        rows = self.begin(rows).transpose(0, 1)
-        scale, gate = (one(time)[None].expand(7, -1, -1).contiguous() for one in (self.times[0], self.gate))
-        for _ in range(self.layers):
-            read = self.norm(rows) * (1 + scale)
-            rows = rows + gate * self.attention(read, read, read, need_weights=False)[0]
-        return rows.transpose(0, 1)
-
-
-def test_what_is_laid_out_for_each_place_stands_beside_the_stream_where_places_come_first_too():
-    (tower,) = anatomy(xray.trace(PlacesFirst(), torch.rand(2, 7, 12), torch.rand(2, 5))).towers
-
-    assert (tower.conditions, tower.conditioned) == (("time",), ("scales", "gates"))
-
-
 class AddsTables(Scaled):
     """The same, each layer by what all share and a table of its own, or by that of another layer (PixArt)."""
 

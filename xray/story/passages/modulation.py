@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, COPIES, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SUMS
-from xray.ir.records import TensorRecord
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SUMS
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
@@ -74,22 +73,11 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
     if len(others) != 1:
         return False
     record, maker = others[0]
-    made = step.outputs[0]
-    if maker is None or record.shape[-1:] != made.shape[-1:] or len(made.shape) < 3:
+    shape = step.outputs[0].shape
+    if maker is None or record.shape[-1:] != shape[-1:] or len(shape) < 3:
         return False
-    places = -3 if made.axes[-2] == "batch" else -2
-    narrow = before_repeats(flow, record, maker).shape
-    lengths = narrow[places:][:1] if len(narrow) >= -places else ()
-    return lengths == (1,) and made.shape[places] > 1 and comes_from_learned(flow, maker)
-
-
-def before_repeats(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
-    """What was read before it was repeated along an axis, with numbers added to all of it, if it was."""
-    while (
-        maker is not None and len(flow.steps[maker].inputs) == 1 and flow.op(maker) in REPEATS | CASTING | COPIES | SUMS
-    ):
-        record, maker = next(flow.given(maker))
-    return record
+    lengths = record.shape[:-1][-1:] if len(record.shape) > 1 else ()
+    return lengths == (1,) and shape[-2] > 1 and comes_from_learned(flow, maker)
 
 
 def past_factors(flow: Flow, norm: Norm) -> Norm:
