@@ -151,17 +151,6 @@ def test_layers_that_differ_in_size_only_stand_once_where_they_are_many():
     assert [step.outputs[0].shape for step in first[::199]] == [(2, 7), (2, 206)]
 
 
-def test_layers_that_do_the_same_are_told_to_be_alike_among_many_that_do_not():
-    alike, source = chain_of_layers(5)
-    steps = [*alike]
-    for number in range(60):
-        steps += layer(f"net.other{number}", source, ops=("mul", "tanh"), shape=(2, 3 + number))
-        source = steps[-1].id
-    plan = plan_blocks(model_of(*steps), Choice(depth=1))
-
-    assert [(item.count, item.is_alike) for item in plan.nodes] == [(5, True), (60, False)]
-
-
 def test_very_many_unlike_steps_are_gathered():
     ops = [f"op{number}" for number in range(1000)]
     plan = plan_blocks(model_of(*flat_chain(1000, ops)))

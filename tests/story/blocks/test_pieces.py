@@ -102,16 +102,6 @@ def test_a_turn_and_its_angles_are_a_box_each():
     assert pieces(plan) == [("bundle", "rotary angles"), ("bundle", "rotary positions")]
 
 
-def test_a_constant_behind_angles_is_none_of_them():
-    start, turn = projected(), spell_turn("net.project#0")
-    zeros = shaped(call("net.zeros", "zeros", [], parent="net#0"), WIDE)
-    moved = shaped(call("net.moved", "add", [turn[-1].id, zeros.id], parent="net#0"), WIDE, WIDE, WIDE)
-    plan = plan_blocks(model_of(start, *spell_angles(), zeros, *turn, moved, shape=WIDE))
-
-    assert pieces(plan) == [("bundle", "rotary angles"), ("bundle", "rotary positions")]
-    assert [node.heads for node in plan.nodes if zeros in node.heads] == [(zeros,)]
-
-
 @pytest.mark.parametrize(
     ("op", "is_first", "told"),
     [

@@ -139,16 +139,6 @@ def test_sizes_do_not_matter_to_kin():
     assert find_repeats(tree, tree.inside[0], portray_steps(tree, loosely=True)) == (Run(0, 1, 5),)
 
 
-def test_a_kernel_matters_to_kin():
-    steps, source = [], ""
-    for number, kernel in enumerate(("1x2x2", "1x2x2", "4x8x8", "4x8x8")):
-        block, inner = layer(f"net.layer{number}", source, ops=("conv3d",), shape=(2, 7 + number))
-        steps += [block, replace(inner, settings={"kernel_size": kernel})]
-        source = inner.id
-    tree = grow_tree(model_of(*steps))
-    assert find_repeats(tree, tree.inside[0], portray_steps(tree, loosely=True)) == (Run(0, 1, 2), Run(2, 1, 2))
-
-
 @pytest.mark.slow
 def test_twelve_thousand_steps_take_a_few_calls_each():
     steps, _ = chain_of_layers(126, ops=("linear", "relu", "add", "view", "mul") * 19)

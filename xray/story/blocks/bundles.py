@@ -52,19 +52,15 @@ def gather_pieces(slots: Sequence[Slot], pieces: Sequence[Piece | None]) -> list
 
 
 def close_row(row: Sequence[Slot], pieces: Sequence[Piece | None]) -> list[Slot]:
-    """Neighbours that are one piece as one slot, if they are worth it; idle ones at its ends stand for themselves.
-
-    So do constants behind the last step of another piece, which works on none of them (the Helios transformer).
-    """
+    """Neighbours that are one piece as one slot, if they are worth it; idle ones at its ends stand for themselves."""
     known = [pieces[slot.heads[0]] for slot in row]
+    real = [number for number, piece in enumerate(known) if piece is not IDLE]
     piece = join_pieces(known)
-    own = [number for number, one in enumerate(known) if piece is None or one is None or one.kind == piece.kind]
-    real = [number for number, one in enumerate(known[: max(own, default=-1) + 1]) if one is not IDLE]
     if len(real) < (FEWEST_NUMBERS if piece is not None and piece.kind == "numbers" else FEWEST):
         return [replace(slot, piece=one) if one is not IDLE else slot for slot, one in zip(row, known, strict=True)]
     first, last = real[0], real[-1] + 1
     whole = Slot(tuple(slot.heads[0] for slot in row[first:last]), is_bundle=True, piece=piece)
-    return [*row[:first], whole, *close_row(row[last:], pieces)]
+    return [*row[:first], whole, *row[last:]]
 
 
 def bundle_slots(slots: Sequence[Slot], tree: Tree, most: int) -> list[Slot]:

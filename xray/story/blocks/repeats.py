@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.blocks.bundles import name_kernel
 from xray.story.blocks.tree import OUTSIDE, Tree
 from xray.story.facts.folding import NO_DIFFERENCE
 
@@ -48,13 +47,13 @@ class Run:
 def portray_steps(tree: Tree, *, loosely: bool = False) -> tuple[int, ...]:
     """A number for each step; those that do the same, with the same inside, have the same.
 
-    Loosely, sizes, parameter counts and settings do not matter, but for a convolution's kernel: that is told.
+    Loosely, sizes, settings and parameter counts do not matter.
     """
     known: dict[object, int] = {}
     portraits = [0] * len(tree.steps)
     for place in reversed(range(len(tree.steps))):
         step = tree.steps[place]
-        own = (name_kernel(step), step.module, len(step.inputs)) if loosely else portray(step, bool(tree.inside[place]))
+        own = (step.op, step.module, len(step.inputs)) if loosely else portray(step, bool(tree.inside[place]))
         whole = (own, tuple(portraits[one] for one in tree.inside[place]))
         portraits[place] = known.setdefault(whole, len(known))
     return tuple(portraits)
