@@ -40,7 +40,7 @@ def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be
 class AsKind(Scaled):
     """The same, where only the kind of number, and the shape, are taken of a text (Wan's timestep)."""
 
-    def forward(self, rows, time, text):
+    def forward(self, rows, time, text=None):
         return super().forward(rows, time.type_as(text).expand_as(text))
 
 
@@ -85,7 +85,7 @@ class Long(Scaled):
             torch.nn.Sequential(*(torch.nn.Linear(5, 5) for _ in range(9))) for _ in range(2)
         )
 
-    def forward(self, rows, time, text):
+    def forward(self, rows, time, text=None):
         first, second = self.ways
         both = first(time) + second(text)
         return super().forward(rows, both.relu() + both.tanh())
@@ -147,7 +147,7 @@ class Refined(Scaled):
         self.thinking = torch.nn.Sequential(torch.nn.Linear(12, 31), torch.nn.ReLU(), torch.nn.Linear(31, 12))
         self.deeper = torch.nn.Sequential(*self.thinking, torch.nn.ReLU(), torch.nn.Linear(12, 12))
 
-    def forward(self, rows, time, text):
+    def forward(self, rows, time, text=None):
         for gates in self.gates:
             looks, thinks = gates(text)[:, None].chunk(2, dim=-1)
             read = self.norm(rows)
@@ -185,7 +185,7 @@ def test_a_condition_leads_to_no_layers_whose_own_way_has_no_box():
 class PlainFirst(Refined):
     """The same with layers before that no condition touches (Krea 2's text)."""
 
-    def forward(self, rows, time, text):
+    def forward(self, rows, time, text=None):
         for _ in range(2):
             read = self.norm(rows)
             rows = rows + self.attention(read, read, read, need_weights=False)[0]
