@@ -271,9 +271,9 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[i
         alike = (one[0] if one == other else "" for one, other in pairwise(zip(names, told, strict=True)))
         is_listed = name in lists or any(alike)
         is_stage = len(inner) > 1 and are_of_one_class(flow, inner, holders)
-        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told}
+        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told if len(kinds) == 1}
         are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
-        if (is_listed or is_stage) and are_blocks and len(looks) == 1 and (name in lists or not are_sublayers(inner)):
+        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and (name in lists or not are_sublayers(inner)):
             pieces = [*inner, *pieces]
             lists |= {name} - {""}
             continue
