@@ -318,6 +318,36 @@ def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_
     assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
 
 
+class RowsFirst(nn.Module):
+    """Rows before the batch, scaled and let through by what is laid out for each place beforehand (ERNIE-Image)."""
+
+    def __init__(self, *, laid):
+        super().__init__()
+        self.norms, self.mixes = (
+            nn.ModuleList(nn.LayerNorm(12) for _ in range(3)),
+            nn.ModuleList(Attention(12, 3) for _ in range(3)),
+        )
+        self.lead, self.time, self.laid = nn.Linear(12, 12), nn.Linear(5, 24), laid
+
+    def forward(self, rows, time):
+        rows = self.lead(rows).transpose(0, 1).contiguous()
+        made = self.time(time).unsqueeze(0)
+        made = made.expand(7, -1, -1).contiguous() if self.laid else made
+        scale, gate = made.chunk(2, dim=-1)
+        for norm, mix in zip(self.norms, self.mixes, strict=True):
+            read = (norm(rows) * (1 + scale)).transpose(0, 1)
+            rows = rows + gate * mix(read, read).transpose(0, 1)
+        return rows
+
+
+@pytest.mark.parametrize("laid", [True, False])
+def test_a_condition_is_known_where_rows_stand_before_the_batch(laid):
+    (tower,) = anatomy(xray.trace(RowsFirst(laid=laid), torch.rand(2, 7, 12), torch.rand(2, 5))).towers
+
+    assert tower.conditions == ("time",)
+    assert tower.conditioned == ("scales", "gates")
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)
