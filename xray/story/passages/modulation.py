@@ -21,14 +21,25 @@ def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
     here = norm.end
     while len(found) < MOST:
         onward = flow.readers.get(here, ())
-        if len(onward) != 1 or not is_from_beside(flow, onward[0], here):
-            break
-        beside = next(maker for maker in flow.makers[onward[0]] if maker != here)
-        if is_of_its_rows(flow, norm, beside) or not comes_from_data(flow, beside):
+        if len(onward) != 1 or not modulates(flow, norm, onward[0], here):
             break
         here = onward[0]
         found.append(here)
     return tuple(found)
+
+
+def is_adaptive(flow: Flow, norm: Norm) -> bool | None:
+    """Whether a norm is scaled or shifted so; None where it is for some alone of those that read it."""
+    some = any(modulates(flow, norm, reader, norm.end) for reader in flow.readers.get(norm.end, ()))
+    return bool(list_modulation(flow, norm)) or (None if some else False)
+
+
+def modulates(flow: Flow, norm: Norm, place: int, here: int) -> bool:
+    """Whether a step scales or shifts what a norm has come to by what is worked out of data, and not of its rows."""
+    if not is_from_beside(flow, place, here):
+        return False
+    beside = next(maker for maker in flow.makers[place] if maker != here)
+    return not is_of_its_rows(flow, norm, beside) and comes_from_data(flow, beside)
 
 
 def is_of_its_rows(flow: Flow, norm: Norm, maker: int | None) -> bool:
