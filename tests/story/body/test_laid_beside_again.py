@@ -62,15 +62,16 @@ def test_what_lies_beside_the_stream_is_told_with_the_layer_that_gave_or_read_it
     assert "laid beside the stream: before layer 5 what layer 2 gave, before layer 6 what layer 1 gave" in told
 
 
-class MirroredLayer(Layer):
+class MirroredLayer(nn.Module):
     """A layer that may begin with what came before, led back to its width (HunyuanDiT)."""
 
     def __init__(self, *, leads):
-        super().__init__(12, Attention(12, 3), norm="before")
+        super().__init__()
+        self.layer = Layer(12, Attention(12, 3), norm="before")
         self.lead = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 12)) if leads else None
 
     def forward(self, x, kept=None):
-        return super().forward(x if self.lead is None else self.lead(torch.cat([x, kept], dim=-1)))
+        return self.layer(x if self.lead is None else self.lead(torch.cat([x, kept], dim=-1)))
 
 
 class Mirrored(nn.Module):
