@@ -103,6 +103,23 @@ def test_what_is_led_back_to_the_width_behind_that_is_told_too(many, told):
     assert describe_put_back(found) == f"What came before is laid beside the stream: {told}"
 
 
+class Recurring(Mirrored):
+    """The same two layers over and over, the first of which begins with what the very first gave (Huginn)."""
+
+    def forward(self, x):
+        x = kept = self.layers[0](self.into(x))
+        for _ in range(3):
+            x = self.layers[1](self.layers[2](x, kept))
+        return x
+
+
+def test_layers_before_which_that_is_led_back_stand_with_those_behind():
+    (tower,) = anatomy(xray.trace(Recurring(1).eval(), torch.rand(2, 7, 12))).towers
+
+    assert [one.earlier for one in tower.bridges] == [None, (0, "gave"), (0, "gave")]
+    assert [group.layers for group in tower.groups] == [(0,), (1, 2), (3, 4), (5, 6)]
+
+
 class Widened(nn.Module):
     """Layers between which each channel is repeated and added to what a convolution makes of all (DC-AE)."""
 
