@@ -318,6 +318,60 @@ def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_
     assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
 
 
+class ReadTwice(nn.Module):
+    """Layers whose norms a condition scales; before some keys it does not, and what some norms give not at all."""
+
+    def __init__(self, *, plain):
+        super().__init__()
+        self.norms, self.time = nn.ModuleList(nn.LayerNorm(12) for _ in range(4)), nn.Linear(5, 12)
+        self.mixes, self.plain = nn.ModuleList(Attention(12, 3) for _ in range(4)), plain
+
+    def forward(self, rows, time):
+        scale = 1 + self.time(time)[:, None]
+        for number, (norm, mix) in enumerate(zip(self.norms, self.mixes, strict=True)):
+            read = norm(rows)
+            asks = read * scale if number < 2 or not self.plain else read
+            rows = rows + mix(asks, asks if number < 2 else read)
+        return rows
+
+
+@pytest.mark.parametrize(("plain", "told"), [(True, "Adaptive norms of some sublayers: "), (False, "Adaptive norms: ")])
+def test_a_norm_that_is_scaled_for_some_of_its_readers_is_not_said_to_be_scaled_or_not(plain, told):
+    found = anatomy(xray.trace(ReadTwice(plain=plain), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert describe_adaptive(found).startswith(told)
+
+
+class RowsFirst(nn.Module):
+    """Rows before the batch, scaled and let through by what is laid out for each place beforehand (ERNIE-Image)."""
+
+    def __init__(self, *, laid):
+        super().__init__()
+        self.norms, self.mixes = (
+            nn.ModuleList(nn.LayerNorm(12) for _ in range(3)),
+            nn.ModuleList(Attention(12, 3) for _ in range(3)),
+        )
+        self.lead, self.time, self.laid = nn.Linear(12, 12), nn.Linear(5, 24), laid
+
+    def forward(self, rows, time):
+        rows = self.lead(rows).transpose(0, 1).contiguous()
+        made = self.time(time).unsqueeze(0)
+        made = made.expand(7, -1, -1).contiguous() if self.laid else made
+        scale, gate = made.chunk(2, dim=-1)
+        for norm, mix in zip(self.norms, self.mixes, strict=True):
+            read = (norm(rows) * (1 + scale)).transpose(0, 1)
+            rows = rows + gate * mix(read, read).transpose(0, 1)
+        return rows
+
+
+@pytest.mark.parametrize("laid", [True, False])
+def test_a_condition_is_known_where_rows_stand_before_the_batch(laid):
+    (tower,) = anatomy(xray.trace(RowsFirst(laid=laid), torch.rand(2, 7, 12), torch.rand(2, 5))).towers
+
+    assert tower.conditions == ("time",)
+    assert tower.conditioned == ("scales", "gates")
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)
