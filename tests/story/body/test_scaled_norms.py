@@ -1,6 +1,5 @@
 """Norms that are scaled: by a condition behind a number, before a projection, or by their own rows."""
 
-
 import torch
 from handwritten import Attention
 from torch import nn
