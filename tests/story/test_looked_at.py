@@ -76,7 +76,7 @@ def test_how_rows_are_made_that_are_looked_at_is_drawn():
     words = words_of(compose_poster(trace, text_width))
     assert "LOOKED AT" in words
     assert f"{ROWS} learned rows go in. What they look at is made beside them." in words
-    assert "keys and values come from rows that are made beside it." in words
+    assert "Keys and values come from rows that are made beside it." in words
     assert "Not drawn" not in words
 
 

@@ -15,10 +15,10 @@ from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import CUTS, SMALL_COPY, WHOLE_PARAMS, Trace
-from xray.sources.casting import casts_without_storage
 from xray.sources.known_values import LengthyError, build_on_meta, known_values
 from xray.sources.quiet import quietly
 from xray.sources.request import Request
+from xray.sources.stand_ins import stand_ins
 from xray.text import show_controls
 
 MOST_BYTES = 2 << 30
@@ -227,7 +227,7 @@ class RepeatedChance(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 @contextmanager
 def without_storage(most: int | None = None) -> Iterator[None]:
     """A block in which a model runs that was built without storage, in no more operations than `most`."""
-    with quietly(), casts_without_storage(), known_values(most):
+    with quietly(), stand_ins(), known_values(most):
         yield
 
 

@@ -65,9 +65,9 @@ def test_guidance_is_handed_over_where_the_settings_speak_of_it():
 def test_latents_in_rows_have_a_place_each():
     made = make(Rows()).values
 
-    assert made["hidden_states"].shape == (2, 54, 13)
-    assert made["img_shapes"] == [[(1, 6, 9)], [(1, 6, 9)]]
-    assert made["img_ids"][-1].tolist() == [0, 5, 8]
+    assert made["hidden_states"].shape == (2, 48, 13)
+    assert made["img_shapes"] == [[(1, 6, 8)], [(1, 6, 8)]]
+    assert made["img_ids"][-1].tolist() == [0, 5, 7]
 
 
 def test_latents_in_a_list_have_words_for_their_axes_too():

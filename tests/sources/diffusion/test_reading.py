@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from xray.sources.diffusion.reading import read_argument
+from xray.sources.diffusion.reading import put_back, read_argument
 
 
 class Projection(nn.Module):
@@ -26,8 +26,25 @@ class Guided(nn.Module):
         self.text_in = Projection()
         self.pooled_in = nn.Sequential(nn.SiLU(), nn.Linear(13, 3))
         self.layers = nn.ModuleList([nn.Linear(17, 3)])
+        self.frames_first = nn.Conv3d(19, 3, 1)
 
-    def forward(self, hidden_states, rows, encoder_hidden_states, pooled=None, beside=None, timestep=None):
+    def forward(
+        self,
+        hidden_states,
+        rows,
+        encoder_hidden_states,
+        pooled=None,
+        beside=None,
+        timestep=None,
+        *,
+        film=None,
+        turned=False,
+    ):
+        if turned:
+            rows = self.layers[0](rows)
+        if isinstance(rows, list):
+            film = torch.stack(film)
+        film = self.frames_first(film.permute(0, 2, 1, 3, 4))
         batch_size, _, num_frames, height, width = hidden_states.shape
         self.seen = batch_size, num_frames, height, width
         rows = self.rows(rows) if self.packs else self.patch(rows.flatten(1))
@@ -71,3 +88,15 @@ def test_what_the_settings_decide_is_decided():
 
 def test_what_no_layer_reads_has_none():
     assert read_argument(Guided(), "timestep").layer is None
+
+
+def test_the_order_in_which_a_layer_has_the_axes_is_known():
+    reading = read_argument(Guided(), "film")
+
+    assert reading.layer.in_channels == 19
+    assert reading.order == (0, 2, 1, 3, 4)
+    assert put_back(("batch", "channels", "frames", "height", "width"), reading.order)[1] == "frames"
+
+
+def test_a_switch_stays_as_it_is_by_default():
+    assert read_argument(Guided(packs=True), "rows").layer.in_features == 7

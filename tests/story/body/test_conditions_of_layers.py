@@ -1,8 +1,8 @@
 """What each layer of a tower works out of a condition by itself, and what is made of it before all layers."""
 
-import pytest
 import torch
 from printed import lines_of
+from story.body.test_modulation import Scaled
 
 import xray
 from xray import anatomy
@@ -10,31 +10,6 @@ from xray.renderers.fonts import text_width
 from xray.story.cards.boxless import count_unsaid, find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unboxed
-
-
-class Scaled(torch.nn.Module):
-    """Layers, be it with a linear layer for each of them that a condition goes through first."""
-
-    def __init__(self, many, layers=3):
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(12)
-        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
-        self.times = torch.nn.ModuleList(torch.nn.Linear(5, 12) for _ in range(many))
-        self.layers = layers
-
-    def forward(self, rows, time):
-        for layer in range(self.layers):
-            read = self.norm(rows) * self.times[layer % len(self.times)](time)[:, None]
-            rows = rows + self.attention(read, read, read, need_weights=False)[0]
-        return rows
-
-
-@pytest.mark.parametrize(("many", "told"), [(3, "72 parameters × 3 layers"), (1, "72 parameters")])
-def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be_so(many, told):
-    (column,) = read_columns(xray.trace(Scaled(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
-
-    assert [node.extra for node in column.condition.nodes if node.extra] == [told]
 
 
 class AsKind(Scaled):
@@ -50,30 +25,6 @@ def test_what_only_the_kind_of_a_condition_is_taken_of_is_no_part_of_it():
 
     assert anatomy(trace).towers[0].conditions == ("time",)
     assert [node.label for node in column.condition.nodes] == ["TIME", "LINEAR"]
-
-
-class AddsTables(Scaled):
-    """The same, each layer by what all share and a table of its own, or by that of another layer (PixArt)."""
-
-    def __init__(self, many):
-        super().__init__(1)
-        self.shared = torch.nn.Linear(5, 24)
-        self.tables = torch.nn.ParameterList(torch.randn(2, 12) for _ in range(many))
-
-    def forward(self, rows, time):
-        shared = self.shared(time).unflatten(-1, (2, 12))
-        for layer in range(self.layers):
-            scale, shift = (self.tables[layer % len(self.tables)][None] + shared).chunk(2, dim=1)
-            read = self.norm(rows) * (1 + scale) + shift
-            rows = rows + self.attention(read, read, read, need_weights=False)[0]
-        return rows
-
-
-@pytest.mark.parametrize(("many", "told"), [(3, "24 parameters × 3 layers"), (1, "24 parameters")])
-def test_a_table_of_a_condition_that_each_layer_has_of_its_own_is_told_to_be_so(many, told):
-    (column,) = read_columns(xray.trace(AddsTables(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
-
-    assert [node.extra for node in column.condition.nodes if node.label == "ADDED UP"] == [told]
 
 
 class Long(Scaled):
@@ -97,45 +48,6 @@ def test_what_brings_the_ways_of_a_long_condition_together_has_a_box():
     labels = {node.key: node.label for node in column.condition.nodes}
     led = [(labels[edge.source], labels[edge.target]) for edge in column.condition.edges]
     assert [way for way in led if way[1] == "ADDED UP"][:2] == [("LINEAR", "ADDED UP")] * 2
-
-
-class ScaledByTurns(Scaled):
-    """Layers of which every second one works its scales out of the condition's rows for each of its places."""
-
-    def forward(self, rows, time):
-        for layer, times in enumerate(self.times):
-            scale = times(time[:, None].expand(-1, 7, -1))[:, :1] if layer % 2 else times(time)[:, None]
-            read = self.norm(rows) * scale
-            rows = rows + self.attention(read, read, read, need_weights=False)[0]
-        return rows
-
-
-def test_layers_are_told_to_have_a_part_of_a_condition_only_where_it_is_of_one_shape():
-    (column,) = read_columns(xray.trace(ScaledByTurns(4), torch.rand(2, 7, 12), torch.rand(2, 5)))
-
-    assert "72 parameters × 2 layers" in [node.extra for node in column.condition.nodes]
-    unsaid = find_unsaid([column])
-    assert [(one.path, one.params) for one in list_unboxed([column])] == [("times.1", 72), ("times.3", 72)]
-    assert dict(count_unsaid([column], unsaid))["elsewhere"]["linear"] == 2
-
-
-class ScaledAtLast(Scaled):
-    """The same, with a last norm that a linear layer of its own scales, of waves of one number."""
-
-    def __init__(self):
-        super().__init__(3)
-        self.at_last, self.last = torch.nn.Linear(5, 12), torch.nn.LayerNorm(12)
-
-    def forward(self, rows, time):
-        time = (time * 1000.0 * torch.arange(5)).cos()
-        return self.last(super().forward(rows, time)) * (1 + self.at_last(time.relu()))[:, None]
-
-
-def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_what_serves_all_layers():
-    (column,) = read_columns(xray.trace(ScaledAtLast(), torch.rand(2, 7, 12), torch.rand(2, 1)))
-
-    told = dict(count_unsaid([column], find_unsaid([column])))
-    assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
 
 
 class Refined(Scaled):

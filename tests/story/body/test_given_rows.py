@@ -11,7 +11,7 @@ from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 
 WIDTH = 15
-BESIDE = "keys and values come from another tensor."
+BESIDE = "Keys and values come from another tensor."
 ENCODER = "keys and values come from the encoder."
 
 

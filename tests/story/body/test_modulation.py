@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from handwritten import Attention, Layer
+from handwritten import Attention
 from printed import words_of
 from story.body.elsewhere import kept
 from torch import nn
@@ -15,12 +15,14 @@ from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.reading import read_pass
+from xray.story.cards.boxless import count_unsaid, find_unsaid
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_norms import describe_adaptive, describe_bare_norms
+from xray.story.sentences.of_norms import describe_adaptive
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares
 
 
@@ -229,6 +231,147 @@ def test_what_a_condition_is_made_of_is_told_where_all_of_it_is_known_alone():
     assert "made of" not in describe_adaptive(anatomy(forget_arguments(trace)))
 
 
+class Scaled(torch.nn.Module):
+    """Layers, be it with a linear layer for each of them that a condition goes through first."""
+
+    def __init__(self, many, layers=3):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(12)
+        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+        self.times = torch.nn.ModuleList(torch.nn.Linear(5, 12) for _ in range(many))
+        self.layers = layers
+
+    def forward(self, rows, time):
+        for layer in range(self.layers):
+            read = self.norm(rows) * self.times[layer % len(self.times)](time)[:, None]
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+@pytest.mark.parametrize(("many", "told"), [(3, "72 parameters × 3 layers"), (1, "72 parameters")])
+def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be_so(many, told):
+    (column,) = read_columns(xray.trace(Scaled(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert [node.extra for node in column.condition.nodes if node.extra] == [told]
+
+
+class AddsTables(Scaled):
+    """The same, each layer by what all share and a table of its own, or by that of another layer (PixArt)."""
+
+    def __init__(self, many):
+        super().__init__(1)
+        self.shared = torch.nn.Linear(5, 24)
+        self.tables = torch.nn.ParameterList(torch.randn(2, 12) for _ in range(many))
+
+    def forward(self, rows, time):
+        shared = self.shared(time).unflatten(-1, (2, 12))
+        for layer in range(self.layers):
+            scale, shift = (self.tables[layer % len(self.tables)][None] + shared).chunk(2, dim=1)
+            read = self.norm(rows) * (1 + scale) + shift
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+@pytest.mark.parametrize(("many", "told"), [(3, "24 parameters × 3 layers"), (1, "24 parameters")])
+def test_a_table_of_a_condition_that_each_layer_has_of_its_own_is_told_to_be_so(many, told):
+    (column,) = read_columns(xray.trace(AddsTables(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert [node.extra for node in column.condition.nodes if node.label == "ADDED UP"] == [told]
+
+
+class ScaledByTurns(Scaled):
+    """Layers of which every second one works its scales out of the condition's rows for each of its places."""
+
+    def forward(self, rows, time):
+        for layer, times in enumerate(self.times):
+            scale = times(time[:, None].expand(-1, 7, -1))[:, :1] if layer % 2 else times(time)[:, None]
+            read = self.norm(rows) * scale
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+def test_layers_are_told_to_have_a_part_of_a_condition_only_where_it_is_of_one_shape():
+    (column,) = read_columns(xray.trace(ScaledByTurns(4), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert "72 parameters × 2 layers" in [node.extra for node in column.condition.nodes]
+    unsaid = find_unsaid([column])
+    assert [(one.path, one.params) for one in list_unboxed([column])] == [("times.1", 72), ("times.3", 72)]
+    assert dict(count_unsaid([column], unsaid))["elsewhere"]["linear"] == 2
+
+
+class ScaledAtLast(Scaled):
+    """The same, with a last norm that a linear layer of its own scales, of waves of one number."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.at_last, self.last = torch.nn.Linear(5, 12), torch.nn.LayerNorm(12)
+
+    def forward(self, rows, time):
+        time = (time * 1000.0 * torch.arange(5)).cos()
+        return self.last(super().forward(rows, time)) * (1 + self.at_last(time.relu()))[:, None]
+
+
+def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_what_serves_all_layers():
+    (column,) = read_columns(xray.trace(ScaledAtLast(), torch.rand(2, 7, 12), torch.rand(2, 1)))
+
+    told = dict(count_unsaid([column], find_unsaid([column])))
+    assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
+
+
+class ReadTwice(nn.Module):
+    """Layers whose norms a condition scales; before some keys it does not, and what some norms give not at all."""
+
+    def __init__(self, *, plain):
+        super().__init__()
+        self.norms, self.time = nn.ModuleList(nn.LayerNorm(12) for _ in range(4)), nn.Linear(5, 12)
+        self.mixes, self.plain = nn.ModuleList(Attention(12, 3) for _ in range(4)), plain
+
+    def forward(self, rows, time):
+        scale = 1 + self.time(time)[:, None]
+        for number, (norm, mix) in enumerate(zip(self.norms, self.mixes, strict=True)):
+            read = norm(rows)
+            asks = read * scale if number < 2 or not self.plain else read
+            rows = rows + mix(asks, asks if number < 2 else read)
+        return rows
+
+
+@pytest.mark.parametrize(("plain", "told"), [(True, "Adaptive norms of some sublayers: "), (False, "Adaptive norms: ")])
+def test_a_norm_that_is_scaled_for_some_of_its_readers_is_not_said_to_be_scaled_or_not(plain, told):
+    found = anatomy(xray.trace(ReadTwice(plain=plain), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert describe_adaptive(found).startswith(told)
+
+
+class RowsFirst(nn.Module):
+    """Rows before the batch, scaled and let through by what is laid out for each place beforehand (ERNIE-Image)."""
+
+    def __init__(self, *, laid):
+        super().__init__()
+        self.norms, self.mixes = (
+            nn.ModuleList(nn.LayerNorm(12) for _ in range(3)),
+            nn.ModuleList(Attention(12, 3) for _ in range(3)),
+        )
+        self.lead, self.time, self.laid = nn.Linear(12, 12), nn.Linear(5, 24), laid
+
+    def forward(self, rows, time):
+        rows = self.lead(rows).transpose(0, 1).contiguous()
+        made = self.time(time).unsqueeze(0)
+        made = made.expand(7, -1, -1).contiguous() if self.laid else made
+        scale, gate = made.chunk(2, dim=-1)
+        for norm, mix in zip(self.norms, self.mixes, strict=True):
+            read = (norm(rows) * (1 + scale)).transpose(0, 1)
+            rows = rows + gate * mix(read, read).transpose(0, 1)
+        return rows
+
+
+@pytest.mark.parametrize("laid", [True, False])
+def test_a_condition_is_known_where_rows_stand_before_the_batch(laid):
+    (tower,) = anatomy(xray.trace(RowsFirst(laid=laid), torch.rand(2, 7, 12), torch.rand(2, 5))).towers
+
+    assert tower.conditions == ("time",)
+    assert tower.conditioned == ("scales", "gates")
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)
@@ -236,100 +379,3 @@ def test_places_that_the_model_holds_are_told_and_drawn():
     # diffusers' embeddings.py, PatchEmbed: sines for 16 x 16 patches, kept as a buffer
     assert EntrancePart("positions", 256, learned=False, sines=True) in anatomy(trace).towers[0].entrance
     assert "+ SINES OF PLACES" in [node.label for node in column.entrance.nodes]
-
-
-class ScaledBeforeProjection(torch.nn.Module):
-    """A layer whose norm, of length 1, times a number, is scaled and shifted before one linear layer (Voicebox)."""
-
-    def __init__(self):
-        super().__init__()
-        self.scales, self.shifts = torch.nn.Linear(5, 12), torch.nn.Linear(5, 12)
-        self.all_three, self.back = torch.nn.Linear(12, 36), torch.nn.Linear(12, 12)
-
-    def forward(self, rows, time):
-        read = torch.nn.functional.normalize(rows, dim=-1) * 12**0.5
-        read = read * self.scales(time)[:, None] + self.shifts(time)[:, None]
-        ways = (one.unflatten(-1, (3, 4)).transpose(1, 2) for one in self.all_three(read).chunk(3, dim=-1))
-        seen = torch.nn.functional.scaled_dot_product_attention(*ways)
-        return rows + self.back(seen.transpose(1, 2).flatten(2))
-
-
-class Voiced(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(ScaledBeforeProjection() for _ in range(3))
-
-    def forward(self, rows, time):
-        for layer in self.layers:
-            rows = layer(rows, time)
-        return rows
-
-
-def test_what_is_scaled_and_shifted_before_the_projection_bears_no_letters_of_what_that_makes():
-    trace = xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5))
-    labels = [node.label for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes]
-
-    assert labels[:4] == ["NORM", "× 3.464", "MULTIPLIED, ADDED UP", "ONE LINEAR FOR Q, K, V"]
-
-
-def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
-    found = anatomy(xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5)))
-
-    assert describe_adaptive(found).startswith("Adaptive norms of sublayers: ")
-    assert not describe_bare_norms(found)
-
-
-class Squeezed(nn.Module):
-    """Norms whose rows are multiplied by what a linear layer makes of the mean of the very rows that they read."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix, self.work = Attention(12, 3), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
-        self.norms, self.squeeze = nn.ModuleList(nn.LayerNorm(12) for _ in range(2)), nn.Linear(12, 12)
-
-    def forward(self, x):
-        rows = self.norms[0](x) * (1 + self.squeeze(x.mean(1, keepdim=True)))
-        x = x + self.mix(rows, rows)
-        return x + self.work(self.norms[1](x))
-
-
-def test_a_norm_that_its_own_rows_scale_is_not_adaptive():
-    model = nn.Sequential(*(Squeezed() for _ in range(2)))
-    found = anatomy(xray.trace(model, torch.rand(2, 7, 12)))
-
-    assert not describe_adaptive(found)
-
-
-class Gated(nn.Module):
-    """Layers whose attention is let through by numbers made of the rows that it reads, or of a row that came in."""
-
-    def __init__(self, of_rows, bend=lambda gate: gate):
-        super().__init__()
-        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(2))
-        self.gates, self.of_rows, self.bend = nn.ModuleList(nn.Linear(15, 15) for _ in range(2)), of_rows, bend
-        self.lead, self.last = nn.Linear(4, 15), nn.Linear(15, 15)
-
-    def forward(self, x, beside):
-        x = self.lead(x)
-        for layer, gate in zip(self.layers, self.gates, strict=True):
-            told, y = x.mean(1, keepdim=True) if self.of_rows else beside[:, None], layer.three(x)
-            x = x + layer.one(y, y) * self.bend(gate(told))
-            x = x + layer.two(layer.four(x))
-        x = nn.functional.layer_norm(x, (15,))
-        return x if self.of_rows else x * self.last(beside)[:, None]
-
-
-GIVEN = torch.rand(2, 7, 4), torch.rand(2, 15)
-
-
-@pytest.mark.parametrize("of_rows", [True, False])
-def test_what_is_made_of_the_rows_themselves_gates_from_no_place_beside_them(of_rows):
-    words = words_of(compose_poster(xray.trace(Gated(of_rows).eval(), *GIVEN), text_width))
-    assert ("how much goes on, what stands beside the stream says" in words) is not of_rows
-    assert ("Not drawn, with parameters: last (240)." in words) is not of_rows
-
-
-def test_a_direction_that_stands_beside_the_stream_gates_nothing():
-    model = Gated(of_rows=False, bend=lambda gate: nn.functional.normalize(gate, dim=-1)).eval()
-    words = words_of(compose_poster(xray.trace(model, *GIVEN), text_width))
-    assert "how much goes on, what stands beside the stream says" not in words

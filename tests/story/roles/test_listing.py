@@ -397,5 +397,4 @@ class Single(nn.Module):
 
 def test_steps_of_a_layer_that_ends_in_one_linear_layer_for_both_sublayers_are_told():
     roles = roles_of(nn.Sequential(Single(), Single()).eval(), torch.rand(2, 7, 12))
-
     assert roles["0.add#0"] == "residual sum after self-attention and feed-forward"

@@ -1,6 +1,7 @@
 """What a model's own code tells of an argument: how it calls the sizes, and which layer is the first to read it."""
 
 import ast
+import builtins
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,20 +19,31 @@ JOINS = {"cat", "concat", "stack", "where"}
 """Functions that put a tensor together with others."""
 MANY = (nn.ModuleList, nn.Sequential, list, tuple)
 UNKNOWN = object()
+Order = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The names for the sizes of an argument, and the layer that reads it first: `is_bare` where in the same shape."""
+    """The names for the sizes of an argument, and the layer that reads it first.
+
+    `order` is that in which the layer has the axes of the argument: () where it is the same, None where it is unknown.
+    """
 
     sizes: tuple[str, ...] = ()
     layer: nn.Module | None = None
-    is_bare: bool = True
+    order: Order = ()
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the layer reads the argument in the shape in which it is given."""
+        return self.order == ()
 
 
 def read_argument(model: nn.Module, name: str) -> Reading:
     """What the forward of a model tells of one of its arguments; an empty reading where it tells nothing."""
-    return follow(type(model).forward, {"self": model}, name, MOST_CALLS)
+    given = inspect.signature(inspect.unwrap(type(model).forward)).parameters.values()
+    switches = {one.name: one.default for one in given if isinstance(one.default, bool)}  # nobody turns these
+    return follow(type(model).forward, {**switches, "self": model}, name, MOST_CALLS)
 
 
 def follow(function: Callable[..., Any], known: Mapping[str, Any], name: str, depth: int) -> Reading:
@@ -77,9 +89,9 @@ class Walk:
 
     def __init__(self, known: dict[str, Any], name: str, depth: int, names: Mapping[str, Any]) -> None:
         self.known = known
-        self.bare = {name: True}  # the names of the tensor, and whether it has its first shape under each
+        self.orders: dict[str, Order] = {name: ()}  # the names of the tensor, and the order of its axes under each
         self.depth = depth
-        self.names = names  # of the module that the function is written in
+        self.outside = names  # of the module that the function is written in
         self.reading = Reading()
 
     def over(self, lines: Sequence[ast.stmt]) -> bool:
@@ -92,7 +104,7 @@ class Walk:
             case ast.If():
                 holds = self.decide(line.test)
                 if holds is UNKNOWN:
-                    return self.over(line.body) or self.over(line.orelse)
+                    return self.either(line.body, line.orelse)
                 return self.over(line.body if holds else line.orelse)
             case ast.For():
                 self.bind(line.target, line.iter)
@@ -100,7 +112,16 @@ class Walk:
             case ast.With() | ast.Try():
                 return self.over(line.body)
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Return():
-                return line.value is not None and self.read(line, line.value)
+                return isinstance(line.value, ast.expr) and self.read(line, line.value)
+        return False
+
+    def either(self, *branches: Sequence[ast.stmt]) -> bool:
+        """Whether a layer reads the tensor in one of several branches; behind them it goes by the names from before."""
+        before = dict(self.orders)
+        for lines in branches:
+            if self.over(lines):
+                return True
+            self.orders = dict(before)
         return False
 
     def read(self, line: ast.stmt, value: ast.expr) -> bool:
@@ -111,63 +132,70 @@ class Walk:
             return True
         targets = line.targets if isinstance(line, ast.Assign) else []
         for target in targets:
-            if isinstance(target, ast.Tuple) and (name := self.unpacked(value)) is not None:
-                self.note_sizes(target, name)
+            if isinstance(target, ast.Tuple) and (found := self.unpacked(value)) is not None:
+                self.note_sizes(target, found[1])
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                self.rename_all(target, value)
             elif isinstance(target, ast.Tuple):
                 self.forget(target)
             elif isinstance(target, ast.Name):
                 self.rename(target.id, value)
         return False
 
-    def note_sizes(self, target: ast.Tuple, name: str) -> None:
-        """Keep the names for all of the sizes, where the tensor still has its first shape."""
-        if self.bare[name] and not self.reading.sizes and all(isinstance(one, ast.Name) for one in target.elts):
-            names = tuple(one.id for one in target.elts if isinstance(one, ast.Name))
-            self.reading = replace(self.reading, sizes=names)
+    def note_sizes(self, target: ast.Tuple, order: Order) -> None:
+        """Keep the names for all of the sizes, in the order in which the tensor is given."""
+        names = tuple(one.id for one in target.elts if isinstance(one, ast.Name))
+        if order is not None and not self.reading.sizes and len(names) == len(target.elts):
+            self.reading = replace(self.reading, sizes=put_back(names, order))
 
     def forget(self, target: ast.Tuple) -> None:
         """Let go of names that stand for other things from here on."""
         for one in target.elts:
             if isinstance(one, ast.Name):
-                self.bare.pop(one.id, None)
+                self.orders.pop(one.id, None)
                 self.known.pop(one.id, None)
 
-    def unpacked(self, value: ast.expr) -> str | None:
-        """The name of the tensor whose whole shape this is; None where it is none."""
-        if isinstance(value, ast.Call) and not value.args:
-            value = value.func
-        is_shape = isinstance(value, ast.Attribute) and value.attr in {"shape", "size"}
-        found = self.trace(value.value) if is_shape and isinstance(value, ast.Attribute) else None
-        return found[0] if found is not None and found[1] else None
+    def unpacked(self, value: ast.expr) -> tuple[str, Order] | None:
+        """The tensor whose whole shape this is, as `trace` gives it; None where it is none."""
+        named = value.func if isinstance(value, ast.Call) and not value.args else value
+        if isinstance(named, ast.Attribute) and named.attr in {"shape", "size"}:
+            return self.trace(named.value)
+        return None
 
     def rename(self, name: str, value: ast.expr) -> None:
         """Whether from here on the tensor goes by this name, or no more; else what other thing it names."""
         found = self.trace(value)
         self.known.pop(name, None)
         if found is not None:
-            self.bare[name] = self.bare[found[0]] and found[1]
+            self.orders[name] = found[1]
             return
-        self.bare.pop(name, None)
+        self.orders.pop(name, None)
         thing = self.resolve(value)
         if thing is not UNKNOWN:
             self.known[name] = thing
 
-    def trace(self, value: ast.expr) -> tuple[str, bool] | None:
-        """The tensor's name in an expression that is it, maybe in another shape; and whether in the same."""
-        same = True
+    def rename_all(self, target: ast.Tuple, value: ast.Tuple) -> None:
+        """The same for several names at once."""
+        for name, one in zip(target.elts, value.elts, strict=True):
+            if isinstance(name, ast.Name):
+                self.rename(name.id, one)
+
+    def trace(self, value: ast.expr) -> tuple[str, Order] | None:
+        """The tensor's name in an expression that is it, maybe in another shape; and the order of its axes then."""
+        order: Order = ()
         while True:
             match value:
                 case ast.Name(id=name):
-                    return (name, same) if name in self.bare else None
+                    return (name, compose(self.orders[name], order)) if name in self.orders else None
                 case ast.Call(func=func, args=[inner, *_]) if is_plain(self.resolve(func)):
                     value = inner
-                case ast.Call(func=ast.Attribute(attr=attr, value=inner)) if self.joined(value) is None:
-                    value, same = inner, same and attr in CASTS
+                case ast.Call(func=ast.Attribute(attr=attr, value=inner), args=given) if self.joined(value) is None:
+                    value, order = inner, compose(read_order(attr, given), order)
                 case ast.Call():
                     joined = self.joined(value)
-                    return None if joined is None else (joined, False)
-                case ast.Subscript(value=ast.Name(id=name)) if name in self.bare:
-                    return name, False
+                    return None if joined is None else (joined, None)
+                case ast.Subscript(value=ast.Name(id=name)) if name in self.orders:
+                    return name, None
                 case ast.BinOp(left=left, right=right) if self.trace(left) is None:
                     return self.trace(right)
                 case ast.BinOp(left=left):
@@ -188,18 +216,18 @@ class Walk:
         """Whether the tensor is an argument of this call, and is read by a layer there."""
         given = [(place, self.trace(one)) for place, one in enumerate(call.args)]
         named = [(one.arg, self.trace(one.value)) for one in call.keywords if one.arg is not None]
-        arguments: list[tuple[int | str, tuple[str, bool] | None]] = [*given, *named]
+        arguments: list[tuple[int | str, tuple[str, Order] | None]] = [*given, *named]
         mine = next(((place, found) for place, found in arguments if found is not None), None)
         if mine is None:
             return False
-        place, (name, same) = mine
-        target, bare = self.resolve(call.func), self.bare[name] and same
+        place, (_, order) = mine
+        target = self.resolve(call.func)
         if is_layer(target):
-            self.reading = replace(self.reading, layer=target, is_bare=bare)
+            self.reading = replace(self.reading, layer=target, order=order)
             return True
-        return self.enter(target, call, place, bare=bare)
+        return self.enter(target, call, place, order)
 
-    def enter(self, target: object, call: ast.Call, place: int | str, *, bare: bool) -> bool:
+    def enter(self, target: object, call: ast.Call, place: int | str, order: Order) -> bool:
         """Whether a layer reads the tensor inside of what is called."""
         if isinstance(target, nn.Sequential):
             found = read_in_turn(target, self.depth - 1)
@@ -212,10 +240,10 @@ class Walk:
             inside = bind_known(function, names, call, self.resolve)
             inside.pop(name, None)
             found = follow(function, {**inside, **known}, name, self.depth - 1)
-        if found.sizes and bare and not self.reading.sizes:
-            self.reading = replace(self.reading, sizes=found.sizes)
+        if found.sizes and order is not None and not self.reading.sizes:
+            self.reading = replace(self.reading, sizes=put_back(found.sizes, order))
         if found.layer is not None:
-            self.reading = replace(self.reading, layer=found.layer, is_bare=bare and found.is_bare)
+            self.reading = replace(self.reading, layer=found.layer, order=compose(order, found.order))
         return found.layer is not None
 
     def bind(self, target: ast.expr, source: ast.expr) -> None:
@@ -233,7 +261,7 @@ class Walk:
             case ast.Constant(value=constant):
                 return constant
             case ast.Name(id=name):
-                return self.known.get(name, self.names.get(name, UNKNOWN))
+                return self.known.get(name, self.outside.get(name, getattr(builtins, name, UNKNOWN)))
             case ast.Attribute(value=inner, attr=attr):
                 thing = self.resolve(inner)
                 return UNKNOWN if thing is UNKNOWN else getattr(thing, attr, UNKNOWN)
@@ -250,13 +278,40 @@ class Walk:
                 return UNKNOWN if holds is UNKNOWN else not holds
             case ast.BoolOp(op=op, values=values):
                 return decide_all([self.decide(one) for one in values], is_and=isinstance(op, ast.And))
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]) if name in self.orders:
+                return self.resolve(kind) not in (tuple, list, dict)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                if isinstance(left, ast.Name) and left.id in self.bare:
+                if isinstance(left, ast.Name) and left.id in self.orders:
                     is_none = isinstance(right, ast.Constant) and right.value is None
                     return isinstance(op, ast.IsNot) if is_none else UNKNOWN
                 return compare(op, self.resolve(left), self.resolve(right))
         thing = self.resolve(test)
         return UNKNOWN if thing is UNKNOWN else bool(thing) or isinstance(thing, nn.Module)
+
+
+def read_order(method: str, given: Sequence[ast.expr]) -> Order:
+    """The order of the axes after a method of a tensor, () where it leaves them as they are."""
+    numbers = tuple(one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, int))
+    if method == "permute" and len(numbers) == len(given):
+        return numbers
+    if method == "transpose" and numbers == (1, 2):
+        return (0, 2, 1)
+    return () if method in CASTS else None
+
+
+def compose(first: Order, then: Order) -> Order:
+    """The order of axes that were put in one order, and then in another."""
+    if not first or then is None:
+        return then if first is not None else None
+    return tuple(first[place] for place in then) if then and len(then) == len(first) else (None if then else first)
+
+
+def put_back(words: Sequence[str], order: Order) -> tuple[str, ...]:
+    """The words for axes in another order as they were before; none where there are not so many."""
+    if not order:
+        return tuple(words)
+    places = sorted(range(len(order)), key=lambda place: order[place])
+    return tuple(words[place] for place in places) if len(words) == len(order) else ()
 
 
 def open_up(target: object) -> tuple[Callable[..., Any] | None, dict[str, Any]]:

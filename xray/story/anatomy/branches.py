@@ -283,7 +283,7 @@ class CurvedAttention(Looking):
 
 @dataclass(frozen=True)
 class Unknown:
-    """A branch that nothing is known of but where it runs, and whether it multiplies rows by rows (as attention)."""
+    """A branch that nothing is known of but where it runs, and whether it `multiplies` rows by rows (as attention)."""
 
     paths: tuple[str, ...]
     multiplies: bool = False
@@ -294,7 +294,8 @@ class Unknown:
 class LinearAttention(Unknown):
     """Keys are multiplied by values over all places, and queries by what comes of it (Katharopoulos et al. 2020).
 
-    It is drawn by its operations. Its heads are told where all of them together are as wide as the layers before them.
+    It is drawn by its operations. Its `heads`, and `d_k`, the width of each, are told where all of them together are as
+    wide as the layers before them.
     """
 
     heads: int | None = None

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
@@ -17,6 +17,7 @@ from xray.story.body.widths import end_of
 from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain, is_numbered
 
+ANY_NUMBER = re.compile(r"\d+")
 NUMBERED = re.compile(r"(.*)\.\d+")
 
 IN_A_LIST = re.compile(r"\.\d+(?=\.)")
@@ -176,13 +177,69 @@ def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> 
 
 
 def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
+    """Stages in layers as the model's own blocks hold them (`cut_listed`), those beside these put to one of them.
+
+    It is the layer before where nothing stands between, else the next one (LeViT's feed-forward behind fewer places);
+    where something stands on both sides, it is a layer alone.
+    """
+    beside = list_beside(flow, stagings)
+    layers = cut_listed(flow, [one for one in stagings if id(one) not in beside])
+    if layers is None or not beside:
+        return layers
+    numbers = {id(one): number for number, layer in enumerate(layers) for one in layer}
+    held: list[list[Staging]] = []
+    current: int | None = None
+    end = -1
+    for one in stagings:
+        number, start = numbers.get(id(one)), one.joints[0].stream
+        is_near = start is not None and start <= end
+        joins = bool(held) and (is_near if None in (number, current) else number == current)
+        held = [*held[:-1], [*held[-1], one]] if joins else [*held, [one]]
+        current = number if number is not None or not joins else current
+        end = end_of((one,))
+    return [tuple(layer) for layer in held]
+
+
+def list_beside(flow: Flow, stagings: Sequence[Staging]) -> set[int]:
+    """The stages, by their ids, that no block of the lists holds that all others are in: few, and none that looks.
+
+    A list is known by its path without numbers, so those of all stages are one. None where some are in blocks of the
+    same class, or in two of another list that follow one another and are alike: these are layers too.
+    """
+    held = [[*list_blocks(flow, find_work(flow, (one,)))] for one in stagings]
+    names = [[ANY_NUMBER.sub("*", flow.steps[block].path) for block in blocks] for blocks in held]
+    kinds = [name_coarse(one.stage) for one in stagings]
+    looking = [own for own, kind in zip(names, kinds, strict=True) if kind not in ("think", "convolve")]
+    counts = Counter(name for own in names for name in own)
+    whole = [
+        name for name, count in counts.items() if count * 4 >= 3 * len(names) and all(name in it for it in looking)
+    ]
+    name = min(whole, key=lambda one: (counts[one], one.count("*")), default="")
+    beside = [place for place, own in enumerate(names) if name and name not in own]
+    classes = {flow.steps[held[place][own.index(name)]].module for place, own in enumerate(names) if name in own}
+    around = (one for place in beside for one in flow.parents(find_work(flow, (stagings[place],))))
+    is_block = any(flow.steps[one].module in classes for one in around)
+    return set() if is_block or follow_alike(held, names, kinds, beside) else {id(stagings[one]) for one in beside}
+
+
+def follow_alike(
+    held: Sequence[list[int]], names: Sequence[list[str]], kinds: Sequence[str], places: Sequence[int]
+) -> bool:
+    """Whether some stages are in two blocks of one list that follow one another and are alike."""
+    runs = [[*run] for _, run in groupby((place for place in places if held[place]), lambda place: held[place][0])]
+    return any(
+        other[0] == one[-1] + 1
+        and names[one[0]][0] == names[other[0]][0]
+        and [kinds[place] for place in one] == [kinds[place] for place in other]
+        for one, other in pairwise(runs)
+    )
+
+
+def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
     """Stages in layers as the model's own blocks hold them; None where no blocks beside each other hold all sums.
 
     Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
-    pattern of parts comes again (Nemotron-H). What they hold is cut again into blocks of one class that each mix places
-    (stages of Swin), all or none of them those of another tower, and by its pattern; but blocks of a sum each, no two
-    of those alike that mix places, are sublayers of one layer (SHViT). None too where that leaves something longer than
-    any pattern.
+    pattern of parts comes again (Nemotron-H). None too where that leaves something longer than any pattern.
     """
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
@@ -194,23 +251,47 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         parts = [branch.part for one in stagings for branch in one.stage.branches]
         if not are_of_one_class(flow, pieces, holders):
             return None
-        if find_period(parts) is not None:
+        lists = [name_lists(flow, split_at_blocks(piece, holders), holders) for piece in pieces]
+        if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(flow, pieces) else None
+    return cut_pieces(flow, pieces, holders)
+
+
+def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[Layer] | None:
+    """The layers that blocks hold, those cut again that are stages; None where one of them is longer than any pattern.
+
+    Stages hold blocks of one class (Swin) or list, two of these alike in a row, that each mix places or are all alike
+    (CAFormer). Blocks of a sum each, none of them alike that mix places, are sublayers (SHViT) unless of a known list.
+    """
     layers: list[Layer] = []
+    lists = set[str]()
     while pieces:
         piece, *pieces = pieces
         inner = split_at_blocks(piece, holders)
-        is_stage = len(inner) > 1 and (are_of_one_class(flow, inner, holders) or begins_alike(flow, inner, holders))
-        looks = [any(name_coarse(staging.stage) == "cross" for staging in one) for one in inner]
-        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1 and not are_sublayers(inner):
+        names = name_lists(flow, inner, holders)
+        name = names[0] if len(set(names)) == 1 else ""
+        told = [tuple(tell_kind(flow, staging) for staging in one) for one in inner]
+        alike = (one[0] if one == other else "" for one, other in pairwise(zip(names, told, strict=True)))
+        is_listed = name in lists or any(alike)
+        is_stage = len(inner) > 1 and are_of_one_class(flow, inner, holders)
+        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told if len(kinds) == 1}
+        are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
+        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and (name in lists or not are_sublayers(inner)):
             pieces = [*inner, *pieces]
+            lists |= {name} - {""}
             continue
-        kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
-        comes_again = find_period(kinds) is not None
+        kinds = [tell_kind(flow, one) for one in piece]
         mixing = [kind for kind in kinds if kind[0] != "think"]
-        is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(mixing)) < len(mixing))
+        comes_again = bool(mixing) and find_period(kinds) is not None
+        is_stage = is_stage or (is_listed and told[0] == told[1])
+        is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def tell_kind(flow: Flow, staging: Staging) -> tuple[str, Collection[tuple[str, int]]]:
+    """What a stage is for a layer, and what its convolutions are made of."""
+    return name_coarse(staging.stage), count_learned(flow, staging, "convolution")
 
 
 def cut_by_lists(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
@@ -292,15 +373,12 @@ def are_of_one_class(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, 
     return len({flow.steps[holders[id(piece[0])][depth]].module for piece in pieces}) == 1
 
 
-def begins_alike(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
-    """Whether two blocks of one class, alike, stand before others.
-
-    Each is a convolution and a feed-forward or none (Next-ViT, SwiftFormer), or one that is not known.
-    """
-    first = pieces[:2]
-    kinds = [[name_coarse(staging.stage) for staging in one] for one in first]
-    is_alike = kinds[0] == kinds[-1] in (["convolve"], ["convolve", "think"], ["unknown"])
-    return len(first) == 2 and is_alike and are_of_one_class(flow, first, holders)
+def name_lists(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[str]:
+    """The lists, by their paths without numbers, that several pieces are blocks of; empty where one is of none."""
+    if len(pieces) < 2:
+        return [""]
+    depth = count_shared([holders[id(one)] for piece in pieces for one in piece])
+    return [ANY_NUMBER.sub("*", name_list(flow, holders[id(piece[0])][depth])) for piece in pieces]
 
 
 def does_mix_places(layer: Layer) -> bool:

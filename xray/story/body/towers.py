@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.looked_along import looks_along
-from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
+from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
@@ -24,7 +24,7 @@ from xray.story.body.last_norms import (
     take_norm,
 )
 from xray.story.body.layers import Layer, cut_layers, group_layers, hold_together, join_cuts, leave_bends
-from xray.story.body.numbered import cut_by_blocks, cut_by_lists, list_spans, read_numbered
+from xray.story.body.numbered import cut_by_blocks, cut_by_lists, list_beside, list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     count_mixed,
@@ -36,7 +36,7 @@ from xray.story.body.told_layers import (
     tell_spread,
     tell_windows,
 )
-from xray.story.body.widths import shape_of
+from xray.story.body.widths import brings_to_width, end_of, shape_of
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
@@ -45,7 +45,6 @@ from xray.story.entrance.tables import looks_up_counted
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
-from xray.story.recognition.between import is_linear
 from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
@@ -183,6 +182,9 @@ def read_tower(
         ):
             final = None
         final = final or norm_within_skip(flow, chain)
+    if not opening and is_opening_alone(flow, stagings):
+        opening.append(stagings.pop(0))
+        cut[0] = cut_layers([one for layer in cut[0] for one in layer if one is not opening[0]])
     layers = hold_together(cut_by_blocks(flow, stagings) or cut_by_lists(flow, stagings) or join_cuts(stagings, cut))
     layers = leave_between(flow, layers, sites)
     if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
@@ -200,7 +202,7 @@ def read_tower(
         nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
-    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
+    put_back = {one.bridge.before for one in bridges if one.bridge.earlier and flow.op(one.end) in SIDE_BY_SIDE}
     groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}), put_back)
     groups = tell_again(flow, layers, groups) if turns else groups
     layers = leave_bends(flow, layers, groups)
@@ -314,11 +316,12 @@ def is_opening(stagings: Sequence[Staging]) -> bool:
     )
 
 
-def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
-    """Whether a chain begins with linear layers, and one beside them, that first bring rows to its width (TimesFM)."""
-    beside = [flow.steps[node] for node in stagings[0].joints[0].past if is_linear(flow, node)]
-    widens = any(step.inputs[0].shape[-1] != step.outputs[0].shape[-1] for step in beside)
-    return widens and [one.stage.branches[0].part for one in stagings[:2]] == ["feed_forward", "attention"]
+def is_opening_alone(flow: Flow, stagings: Sequence[Staging]) -> bool:
+    """Whether a convolution before all layers is in no block, while blocks hold all that looks (GC ViT's stem)."""
+    first, second = stagings[0], [*stagings[1:2], None][0]
+    is_near = second is not None and second.joints[0].stream == end_of((first,))
+    is_mixed = first.stage.branches[0].part == "convolution" and first.stage.norm.place != "before"
+    return is_mixed and not is_near and id(first) in list_beside(flow, stagings)
 
 
 def name_opening(staging: Staging) -> EntrancePart:

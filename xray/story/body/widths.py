@@ -179,3 +179,10 @@ def list_working(flow: Flow, layers: Sequence[Sequence[Staging]]) -> dict[int, s
     """The steps of some layers that have parameters, each with the name by which these are known."""
     nodes = {node for layer in layers for staging in layer for node in staging.nodes if flow.is_leaf(node)}
     return {node: name_weights(flow.steps[node]) for node in nodes if flow.steps[node].params}
+
+
+def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
+    """Whether a chain begins with linear layers, and one beside them, that first bring rows to its width (TimesFM)."""
+    beside = [flow.steps[node] for node in stagings[0].joints[0].past if is_linear(flow, node)]
+    widens = any(step.inputs[0].shape[-1] != step.outputs[0].shape[-1] for step in beside)
+    return widens and [one.stage.branches[0].part for one in stagings[:2]] == ["feed_forward", "attention"]

@@ -5,17 +5,7 @@ from dataclasses import replace
 from math import isclose, prod, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    DIVISIONS,
-    DROPOUTS,
-    LOOKUPS,
-    PLACING,
-    REPEATS,
-    SCALINGS,
-    SUMS,
-    ZEROS,
-)
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
 from xray.ir.flow.regrouping import LAYING, MAP, find_patches, find_stacked
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_times, read_scaling

@@ -1,0 +1,46 @@
+"""What gates a sublayer from beside the stream, and what does not."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from printed import words_of
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Gated(nn.Module):
+    """Layers whose attention is let through by numbers made of the rows that it reads, or of a row that came in."""
+
+    def __init__(self, of_rows, bend=lambda gate: gate):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(2))
+        self.gates, self.of_rows, self.bend = nn.ModuleList(nn.Linear(15, 15) for _ in range(2)), of_rows, bend
+        self.lead, self.last = nn.Linear(4, 15), nn.Linear(15, 15)
+
+    def forward(self, x, beside):
+        x = self.lead(x)
+        for layer, gate in zip(self.layers, self.gates, strict=True):
+            told, y = x.mean(1, keepdim=True) if self.of_rows else beside[:, None], layer.three(x)
+            x = x + layer.one(y, y) * self.bend(gate(told))
+            x = x + layer.two(layer.four(x))
+        x = nn.functional.layer_norm(x, (15,))
+        return x if self.of_rows else x * self.last(beside)[:, None]
+
+
+GIVEN = torch.rand(2, 7, 4), torch.rand(2, 15)
+
+
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_what_is_made_of_the_rows_themselves_gates_from_no_place_beside_them(of_rows):
+    words = words_of(compose_poster(xray.trace(Gated(of_rows).eval(), *GIVEN), text_width))
+    assert ("how much goes on, what stands beside the stream says" in words) is not of_rows
+    assert ("Not drawn, with parameters: last (240)." in words) is not of_rows
+
+
+def test_a_direction_that_stands_beside_the_stream_gates_nothing():
+    model = Gated(of_rows=False, bend=lambda gate: nn.functional.normalize(gate, dim=-1)).eval()
+    words = words_of(compose_poster(xray.trace(model, *GIVEN), text_width))
+    assert "how much goes on, what stands beside the stream says" not in words
