@@ -20,9 +20,6 @@ from xray.story.streams.chains import Chain, is_numbered
 ANY_NUMBER = re.compile(r"\d+")
 NUMBERED = re.compile(r"(.*)\.\d+")
 
-IN_A_LIST = re.compile(r"\.\d+(?=\.)")
-"""What the path of a block has for its place in a list."""
-
 FEWEST_BESIDE = 20
 """Where sums stand beside blocks, one of so many may do so."""
 
@@ -401,8 +398,3 @@ def are_told_unlike(flow: Flow, told: Collection[int]) -> bool:
             kind = (name, step.module, tuple(flow.op(one) for one in inner if flow.op(one) not in CARRYING))
             found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
     return any(len(ways) > 1 for ways in found.values())
-
-
-def name_in_lists(flow: Flow, node: int) -> str:
-    """The name of a step without the numbers of blocks in lists: that of alike steps of other blocks too."""
-    return IN_A_LIST.sub(".", flow.steps[node].id)

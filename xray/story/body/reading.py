@@ -15,8 +15,9 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Tower
+from xray.story.body.layers import name_in_lists
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
-from xray.story.body.numbered import are_told_unlike, name_in_lists
+from xray.story.body.numbered import are_told_unlike
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.body.widths import end_of
 from xray.story.passages.norm_factors import list_from_one
