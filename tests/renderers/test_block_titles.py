@@ -1,15 +1,19 @@
 """What stands under the title of a drawing by blocks, and at the top of a block."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from small_blocks import call, layer, model_of
 
 from xray.ir.trace import Trace
-from xray.renderers.blocks.nodes import head_line
+from xray.renderers.blocks.nodes import Drawn, describe_item, head_line
 from xray.renderers.sheet.poster import draw_poster
+from xray.story.blocks.block_plan import plan_blocks
 from xray.story.blocks.opening import Choice
+from xray.story.blocks.pass_groups import PassGroup
 from xray.story.layout import Run
 
 
@@ -61,3 +65,18 @@ def test_a_file_stands_apart_from_the_name_of_a_class_however_long_that_is():
 
     told = [head_line(Run("conv", 13, "text"), item, name, "file.py:3")[-1].text for name in ("Conv", "C" * 37)]
     assert told == ["  file.py:3", "\N{NO-BREAK SPACE}" * 6 + "  file.py:3"]
+
+
+@pytest.mark.parametrize(("kernels", "told"), [(("3x3",) * 60, "conv2d 3×3"), (("3x3", "5x5") * 30, "conv2d")])
+def test_a_kernel_is_told_where_all_that_stand_as_one_have_it(kernels, told):
+    steps, source = [], ""
+    for number, kernel in enumerate(kernels):
+        block = layer(f"net.layer{number}", source, ("conv2d",), (2, 7 + number), params=11 + number)
+        steps += [block[0], replace(block[1], settings={"kernel_size": kernel})]
+        source = steps[-1].id
+    one_pass = model_of(*steps)
+    plan = plan_blocks(one_pass, Choice(depth=1))
+    lines = describe_item(Drawn(PassGroup((one_pass,), (1,)), 0, plan, {}, {}), plan.nodes[0])
+    text = " ".join(run.text for line in lines for run in line)
+    assert re.search(rf"× 60 sizes *{told} 2 ×", text)
+    assert "11–70 parameters" in text

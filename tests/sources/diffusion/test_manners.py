@@ -102,3 +102,18 @@ def test_what_a_convolution_over_time_reads_stands_beside_each_frame():
     made = make(Beside())
 
     assert made["encoder_hidden_states"].shape == (2, made["hidden_states"].shape[-1], 7)
+
+
+class Mixes(nn.Module):
+    config = {"in_channels": 4, "sample_size": 6, "patch_size": 3}  # noqa: RUF012
+
+    def forward(self, hidden_states, input_ids, input_img_latents, attention_mask, position_ids):
+        return self
+
+
+def test_words_see_those_before_them_and_an_image_sees_all():
+    mask = make(Mixes())["attention_mask"][0]
+    words = len(mask) - 4
+
+    assert torch.equal(mask[:words], torch.ones(words, len(mask)).tril())
+    assert mask[words:].all()

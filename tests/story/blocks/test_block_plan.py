@@ -151,6 +151,20 @@ def test_layers_that_differ_in_size_only_stand_once_where_they_are_many():
     assert [step.outputs[0].shape for step in first[::199]] == [(2, 7), (2, 206)]
 
 
+def test_layers_that_do_not_differ_are_not_said_to_where_many_neighbours_do():
+    steps, source = chain_of_layers(3)
+    steps += layer("net.wide", source, ("conv2d", "tanh"))
+    source = steps[-1].id
+    for number in range(100):
+        steps += layer(f"net.grown{number}", source, ("tanh",) * (1 + number % 7) + ("relu",) * (number // 7))
+        source = steps[-1].id
+    for number in range(9):
+        steps += layer(f"net.last{number}", source, ("sin",), shape=(2, 7 + number))
+        source = steps[-1].id
+    inside = plan_blocks(model_of(*steps), Choice(depth=1)).items[0].inside
+    assert [(item.count, item.is_alike) for item in inside if item.count > 1] == [(3, True), (9, False)]
+
+
 def test_very_many_unlike_steps_are_gathered():
     ops = [f"op{number}" for number in range(1000)]
     plan = plan_blocks(model_of(*flat_chain(1000, ops)))

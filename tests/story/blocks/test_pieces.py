@@ -102,6 +102,16 @@ def test_a_turn_and_its_angles_are_a_box_each():
     assert pieces(plan) == [("bundle", "rotary angles"), ("bundle", "rotary positions")]
 
 
+def test_a_constant_that_others_read_is_no_part_of_the_angles():
+    start = projected()
+    angles = spell_angles()
+    count = shaped(call("net.zeros", "zeros", [], parent="net#0"), WIDE)
+    end = shaped(call("net.add", "add", ["net.add#0", count.id], parent="net#0", number=1), WIDE, WIDE, WIDE)
+    plan = plan_blocks(model_of(start, *angles, count, *spell_turn(start.id), end, shape=WIDE))
+    told = [[step.path for step in node.heads] for node in plan.nodes if node.piece and node.piece.kind == "angles"]
+    assert told == [["net.arange", "net.cos", "net.sin"]]
+
+
 @pytest.mark.parametrize(
     ("op", "is_first", "told"),
     [

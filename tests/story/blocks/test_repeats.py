@@ -139,6 +139,17 @@ def test_sizes_do_not_matter_to_kin():
     assert find_repeats(tree, tree.inside[0], portray_steps(tree, loosely=True)) == (Run(0, 1, 5),)
 
 
+@pytest.mark.parametrize(("names", "count"), [("ab", 0), (("past.0", "past.1"), 2)])
+def test_blocks_that_read_other_arguments_of_the_model_are_not_alike(names, count):
+    steps = []
+    for number, name in enumerate(names):
+        first, *others = layer(f"net.layer{number}", "")
+        inside = replace(others[0], inputs=(replace(others[0].inputs[0], argument=name),))
+        steps += [first, inside, *others[1:]]
+    join = call("net.cat", "cat", [steps[2].id, steps[5].id], parent="net#0")
+    assert runs_of(model_of(*steps, join)) == ((Run(0, 1, count),) if count else ())
+
+
 @pytest.mark.slow
 def test_twelve_thousand_steps_take_a_few_calls_each():
     steps, _ = chain_of_layers(126, ops=("linear", "relu", "add", "view", "mul") * 19)

@@ -1,6 +1,8 @@
 """What earlier layers gave, or read, is laid beside a stream of maps: a U-Net says which, and before which layers."""
 
+import pytest
 import torch
+from handwritten import Attention, Layer
 from printed import words_of
 from torch import nn
 from torch.nn import functional
@@ -9,6 +11,7 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_links import describe_put_back
 
 CHANNELS = 6
 
@@ -57,6 +60,64 @@ def test_what_lies_beside_the_stream_is_told_with_the_layer_that_gave_or_read_it
     assert "WITH WHAT LAYER 2 GAVE BESIDE IT" in told
     assert "before layer 6: what layer 1 gave before layer 7: what went into layer 1" in told
     assert "laid beside the stream: before layer 5 what layer 2 gave, before layer 6 what layer 1 gave" in told
+
+
+class MirroredLayer(nn.Module):
+    """A layer that may begin with what came before, led back to its width (HunyuanDiT)."""
+
+    def __init__(self, *, leads):
+        super().__init__()
+        self.layer = Layer(12, Attention(12, 3), norm="before")
+        self.lead = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 12)) if leads else None
+
+    def forward(self, x, kept=None):
+        return self.layer(x if self.lead is None else self.lead(torch.cat([x, kept], dim=-1)))
+
+
+class Mirrored(nn.Module):
+    """Layers of which the last ones each begin with what one of the first gave, the other way round."""
+
+    def __init__(self, many):
+        super().__init__()
+        self.into, self.many = nn.Linear(12, 12), many
+        self.layers = nn.ModuleList(MirroredLayer(leads=one > many) for one in range(2 * many + 1))
+
+    def forward(self, x):
+        x, kept = self.into(x), []
+        for number, layer in enumerate(self.layers):
+            x = layer(x, kept.pop() if number > self.many else None)
+            kept += [x] * (number < self.many)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("many", "told"),
+    [
+        (2, "before layer 4 what layer 2 gave, before layer 5 what layer 1 gave."),
+        (4, "before layers 6–9 what layers 4–1 gave, one each."),
+    ],
+)
+def test_what_is_led_back_to_the_width_behind_that_is_told_too(many, told):
+    found = anatomy(xray.trace(Mirrored(many).eval(), torch.rand(2, 7, 12)))
+
+    assert describe_put_back(found) == f"What came before is laid beside the stream: {told}"
+
+
+class Recurring(Mirrored):
+    """The same two layers over and over, the first of which begins with what the very first gave (Huginn)."""
+
+    def forward(self, x):
+        x = kept = self.layers[0](self.into(x))
+        for _ in range(3):
+            x = self.layers[1](self.layers[2](x, kept))
+        return x
+
+
+def test_layers_before_which_that_is_led_back_stand_with_those_behind():
+    (tower,) = anatomy(xray.trace(Recurring(1).eval(), torch.rand(2, 7, 12))).towers
+
+    assert [one.earlier for one in tower.bridges] == [None, (0, "gave"), (0, "gave")]
+    assert [group.layers for group in tower.groups] == [(0,), (1, 2), (3, 4), (5, 6)]
 
 
 class Widened(nn.Module):

@@ -20,7 +20,7 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_norms import describe_adaptive, describe_bare_norms
+from xray.story.sentences.of_norms import describe_adaptive
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares
@@ -318,6 +318,60 @@ def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_
     assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
 
 
+class ReadTwice(nn.Module):
+    """Layers whose norms a condition scales; before some keys it does not, and what some norms give not at all."""
+
+    def __init__(self, *, plain):
+        super().__init__()
+        self.norms, self.time = nn.ModuleList(nn.LayerNorm(12) for _ in range(4)), nn.Linear(5, 12)
+        self.mixes, self.plain = nn.ModuleList(Attention(12, 3) for _ in range(4)), plain
+
+    def forward(self, rows, time):
+        scale = 1 + self.time(time)[:, None]
+        for number, (norm, mix) in enumerate(zip(self.norms, self.mixes, strict=True)):
+            read = norm(rows)
+            asks = read * scale if number < 2 or not self.plain else read
+            rows = rows + mix(asks, asks if number < 2 else read)
+        return rows
+
+
+@pytest.mark.parametrize(("plain", "told"), [(True, "Adaptive norms of some sublayers: "), (False, "Adaptive norms: ")])
+def test_a_norm_that_is_scaled_for_some_of_its_readers_is_not_said_to_be_scaled_or_not(plain, told):
+    found = anatomy(xray.trace(ReadTwice(plain=plain), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert describe_adaptive(found).startswith(told)
+
+
+class RowsFirst(nn.Module):
+    """Rows before the batch, scaled and let through by what is laid out for each place beforehand (ERNIE-Image)."""
+
+    def __init__(self, *, laid):
+        super().__init__()
+        self.norms, self.mixes = (
+            nn.ModuleList(nn.LayerNorm(12) for _ in range(3)),
+            nn.ModuleList(Attention(12, 3) for _ in range(3)),
+        )
+        self.lead, self.time, self.laid = nn.Linear(12, 12), nn.Linear(5, 24), laid
+
+    def forward(self, rows, time):
+        rows = self.lead(rows).transpose(0, 1).contiguous()
+        made = self.time(time).unsqueeze(0)
+        made = made.expand(7, -1, -1).contiguous() if self.laid else made
+        scale, gate = made.chunk(2, dim=-1)
+        for norm, mix in zip(self.norms, self.mixes, strict=True):
+            read = (norm(rows) * (1 + scale)).transpose(0, 1)
+            rows = rows + gate * mix(read, read).transpose(0, 1)
+        return rows
+
+
+@pytest.mark.parametrize("laid", [True, False])
+def test_a_condition_is_known_where_rows_stand_before_the_batch(laid):
+    (tower,) = anatomy(xray.trace(RowsFirst(laid=laid), torch.rand(2, 7, 12), torch.rand(2, 5))).towers
+
+    assert tower.conditions == ("time",)
+    assert tower.conditioned == ("scales", "gates")
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)
@@ -325,65 +379,3 @@ def test_places_that_the_model_holds_are_told_and_drawn():
     # diffusers' embeddings.py, PatchEmbed: sines for 16 x 16 patches, kept as a buffer
     assert EntrancePart("positions", 256, learned=False, sines=True) in anatomy(trace).towers[0].entrance
     assert "+ SINES OF PLACES" in [node.label for node in column.entrance.nodes]
-
-
-class ScaledBeforeProjection(torch.nn.Module):
-    """A layer whose norm, of length 1, times a number, is scaled and shifted before one linear layer (Voicebox)."""
-
-    def __init__(self):
-        super().__init__()
-        self.scales, self.shifts = torch.nn.Linear(5, 12), torch.nn.Linear(5, 12)
-        self.all_three, self.back = torch.nn.Linear(12, 36), torch.nn.Linear(12, 12)
-
-    def forward(self, rows, time):
-        read = torch.nn.functional.normalize(rows, dim=-1) * 12**0.5
-        read = read * self.scales(time)[:, None] + self.shifts(time)[:, None]
-        ways = (one.unflatten(-1, (3, 4)).transpose(1, 2) for one in self.all_three(read).chunk(3, dim=-1))
-        seen = torch.nn.functional.scaled_dot_product_attention(*ways)
-        return rows + self.back(seen.transpose(1, 2).flatten(2))
-
-
-class Voiced(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(ScaledBeforeProjection() for _ in range(3))
-
-    def forward(self, rows, time):
-        for layer in self.layers:
-            rows = layer(rows, time)
-        return rows
-
-
-def test_what_is_scaled_and_shifted_before_the_projection_bears_no_letters_of_what_that_makes():
-    trace = xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5))
-    labels = [node.label for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes]
-
-    assert labels[:4] == ["NORM", "× 3.464", "MULTIPLIED, ADDED UP", "ONE LINEAR FOR Q, K, V"]
-
-
-def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
-    found = anatomy(xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5)))
-
-    assert describe_adaptive(found).startswith("Adaptive norms of sublayers: ")
-    assert not describe_bare_norms(found)
-
-
-class Squeezed(nn.Module):
-    """Norms whose rows are multiplied by what a linear layer makes of the mean of the very rows that they read."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix, self.work = Attention(12, 3), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
-        self.norms, self.squeeze = nn.ModuleList(nn.LayerNorm(12) for _ in range(2)), nn.Linear(12, 12)
-
-    def forward(self, x):
-        rows = self.norms[0](x) * (1 + self.squeeze(x.mean(1, keepdim=True)))
-        x = x + self.mix(rows, rows)
-        return x + self.work(self.norms[1](x))
-
-
-def test_a_norm_that_its_own_rows_scale_is_not_adaptive():
-    model = nn.Sequential(*(Squeezed() for _ in range(2)))
-    found = anatomy(xray.trace(model, torch.rand(2, 7, 12)))
-
-    assert not describe_adaptive(found)

@@ -11,6 +11,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.body.reading import are_worked_in, read_pass
+from xray.story.sheet.columns import read_columns
 
 PAIR = 11
 
@@ -167,7 +168,7 @@ def test_a_tower_most_of_whose_weights_work_in_another_one_is_worked_in(one, oth
     flow = read_flow(xray.trace(model, torch.rand(BATCH, WIDTH)).passes[0])
     layers = [place for place in range(len(flow.steps)) if flow.op(place) == "linear"]
     held = [SimpleNamespace(nodes=frozenset(layers[place] for place in some)) for some in (one, other)]
-    towers: Any = [SimpleNamespace(sums=frozenset(), stagings=[nodes]) for nodes in held]
+    towers: Any = [SimpleNamespace(sums=frozenset(), stagings=[nodes], layers=()) for nodes in held]
 
     assert are_worked_in(flow, towers) == told
 
@@ -222,3 +223,42 @@ def test_maps_of_two_sizes_that_give_each_other_what_they_found_are_no_towers(bo
     (forward,) = xray.trace(Pyramid(both=both).eval(), torch.rand(BATCH, 3, 16, 16)).passes
 
     assert bool(read_pass(forward).towers) != both
+
+
+class EndToEnd(nn.Module):
+    """Two streams go through the same layers: their rows laid end to end, and cut apart again (CogVideoX)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.look = nn.MultiheadAttention(WIDTH, 3, batch_first=True)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 31), nn.GELU(), nn.Linear(31, WIDTH))
+
+    def forward(self, many, few):
+        both = torch.cat([self.norms[0](few), self.norms[0](many)], dim=1)
+        first, second = self.look(both, both, both, need_weights=False)[0].split([few.shape[1], many.shape[1]], dim=1)
+        few, many = few + first, many + second
+        both = self.think(torch.cat([self.norms[1](few), self.norms[1](many)], dim=1))
+        return many + both[:, few.shape[1] :], few + both[:, : few.shape[1]]
+
+
+class Together(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(7, WIDTH)
+        self.layers = nn.ModuleList(EndToEnd() for _ in range(3))
+
+    def forward(self, many, few):
+        many, few = self.first(many), self.second(few)
+        for layer in self.layers:
+            many, few = layer(many, few)
+        return many + few.mean(1, keepdim=True)
+
+
+def test_streams_whose_rows_go_through_the_same_layers_end_to_end_are_two_towers():
+    trace = xray.trace(Together().eval(), torch.rand(BATCH, 13, WIDTH), torch.rand(BATCH, 5, 7))
+    labels = [node.label for column in read_columns(trace) for node in column.frames[0].panels[1].chart.nodes]
+
+    assert [tower.layers for tower in xray.anatomy(trace).towers] == [3, 3]
+    assert labels[:5] == ["LAYER NORM", "END TO END", "LINEAR + GELU", "LINEAR", "5 OF 18 ROWS"]
+    assert "13 OF 18 ROWS" in labels[5:]

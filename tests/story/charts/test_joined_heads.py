@@ -30,7 +30,7 @@ class Attends(nn.Module):
     def forward(self, x):
         q, k, v = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
         if self.turned:
-            q, k = turn_behind_first(q), turn_behind_first(k)
+            q, k = (turn_behind_first(one, put=self.turned == "put") for one in (q, k))
         cut = [one.split(one.shape[2] // self.pieces, dim=2) for one in (q, k, v)]
         found = [
             functional.scaled_dot_product_attention(*one).transpose(1, 2).contiguous() for one in zip(*cut, strict=True)
@@ -56,12 +56,16 @@ class Mixes(nn.Module):
         return x + self.out((found if self.mixed else found.transpose(1, 2)).reshape(x.shape))
 
 
-def turn_behind_first(rows):
-    """Rows of which the first ones are left as they are, and all others turned by their place (DINOv3)."""
+def turn_behind_first(rows, *, put):
+    """Rows of which the first ones are left as they are, and all others turned by their place (DINOv3, CogView 4)."""
     first, rest = rows.split((FIRST, rows.shape[2] - FIRST), dim=2)
     angles = torch.arange(rest.shape[2])[:, None] * torch.linspace(1, 2, rest.shape[3])
     one, other = rest.chunk(2, dim=-1)
-    return torch.cat((first, rest * angles.cos() + torch.cat((-other, one), dim=-1) * angles.sin()), dim=2)
+    turned = rest * angles.cos() + torch.cat((-other, one), dim=-1) * angles.sin()
+    if not put:
+        return torch.cat((first, turned), dim=2)
+    rows[:, :, FIRST:] = turned
+    return rows
 
 
 def chart_of(**settings):
@@ -98,8 +102,9 @@ def test_axes_that_are_swapped_back_and_copied_are_not_cut_anew():
     assert list_boxes(swapped=True)[-1] == ("AXES SWAPPED", (2, PLACES, WIDTH))
 
 
-def test_rows_of_which_the_first_are_not_turned_are_turned_in_one_box():
-    boxes = list_boxes(turned=True)
+@pytest.mark.parametrize("turned", [True, "put"])
+def test_rows_of_which_the_first_are_not_turned_are_turned_in_one_box(turned):
+    boxes = list_boxes(turned=turned)
 
     assert (f"ROTATE {PLACES - FIRST} OF {PLACES} ROWS Q", (2, HEADS, PLACES, WIDTH // HEADS)) in boxes
     assert not [shape for _, shape in boxes if FIRST in shape[2:3]]

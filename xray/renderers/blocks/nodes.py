@@ -63,13 +63,21 @@ class Drawn:
 
     def read(self, step: Step, place: int, *, from_inputs: bool = False) -> ShapeText | None:
         """The shape of one tensor of a step, over all passes and layers that the step stands for."""
-        at = self.plan.tree.places.get(step.id, NOBODY)
-        steps = self.group.same_step(step.id) if len(self.group.passes) > 1 else self.plan.variants.get(at, (step,))
+        steps = self.group.same_step(step.id) if len(self.group.passes) > 1 else self.list_variants(step)
         sides = [one.inputs if from_inputs else one.outputs for one in steps]
         own = step.inputs if from_inputs else step.outputs
         rank = len(own[place].shape) if len(own) > place else None
         records = [side[place] for side in sides if len(side) > place and len(side[place].shape) == rank]
         return read_sizes(records) if records else None
+
+    def list_variants(self, step: Step) -> tuple[Step, ...]:
+        """The steps of other sizes that a step stands for, and itself."""
+        return self.plan.variants.get(self.plan.tree.places.get(step.id, NOBODY), (step,))
+
+    def name_kernel(self, step: Step) -> str:
+        """An operation, with its kernel where all that it stands for have that one."""
+        named = {name_kernel(one) for one in self.list_variants(step)}
+        return named.pop() if len(named) == 1 else step.op
 
     def read_gate(self, gate: Gate) -> ShapeText:
         """The shape of what enters or leaves, over all passes."""
@@ -93,7 +101,7 @@ def describe_operation(drawn: Drawn, item: Item) -> list[Line]:
     """One operation: its name and line of code, what it is for, what it makes."""
     step = item.heads[0]
     name = name_item(item)
-    told = name_kernel(step) if item.is_alike else step.op
+    told = drawn.name_kernel(step)
     said = "" if told == name.rstrip("_0123456789") else shortened(told)
     lines: list[Line] = [head_line(Run(shortened(name), 13, "text", "bold"), item, said, describe_location(step))]
     lines += describe_role(drawn, item)
@@ -132,12 +140,13 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     """A closed block: its class, shapes in and out, and how much is inside."""
     step = item.heads[0]
     sole = sole_step(drawn.plan, item)
-    alone = "" if sole is None else name_kernel(sole) if item.is_alike else sole.op
+    alone = "" if sole is None else drawn.name_kernel(sole)
     module = shortened(alone or step.module or step.op)
     lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
     lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)
-    out = find_carried_on(drawn, item)
+    carried = list_carried_on(drawn, item)
+    out = carried[0] if carried else 0
     ends = [
         drawn.read(step, into, from_inputs=True) if into is not None and sole is None else None,
         drawn.read(step, out),
@@ -147,12 +156,14 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
         arrow: Line = (Run("  →  ", 12, "quiet"),)
         lines.append(shapes[0] if len(shapes) == 1 else (*shapes[0], *arrow, *shapes[1]))
     inside = item.length - 1
-    told = name_inside(list_leaves(drawn.plan, item)) if sole is None and item.is_alike else ()
+    leaves = list_leaves(drawn.plan, item) if sole is None else []
+    told = name_inside(leaves) if all(drawn.name_kernel(one) == name_kernel(one) for one in leaves) else ()
     words = [f"{word}," for word in told[:-1]] + [*told[-1:]]
     lines += [(Run(line, 10, "quiet"),) for line in lay_in_lines(words) if line]
-    said = [f"{step.params:,} parameters"] if step.params else []
+    params = sorted({one.params for one in drawn.list_variants(step)})
+    said = [f"{'–'.join(f'{one:,}' for one in params[:1] + params[1:][-1:])} parameters"] if any(params) else []
     said += [f"{inside:,} steps inside"] if sole is None else []
-    said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out else []
+    said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out and len(carried) == 1 else []
     return [*lines, (Run(", ".join(said), 10, "quiet"),)] if said else lines
 
 
@@ -162,15 +173,12 @@ def list_leaves(plan: Plan, item: Item) -> list[Step]:
     return [plan.tree.steps[place] for place in within if not plan.tree.inside[place]]
 
 
-def find_carried_on(drawn: Drawn, item: Item) -> int:
-    """Which output of a block is the first that another node reads, as the last of many maps; 0 where none is found."""
-    last = item.last or item.heads[0]
-    read = [flow.record for flow in drawn.flows if flow.start == item.number]
-    places = [drawn.plan.tree.places.get(record.source or "") for record in read]
-    for number, record in enumerate(last.outputs):
-        if record.source is not None and drawn.plan.tree.places.get(record.source) in places:
-            return number
-    return 0
+def list_carried_on(drawn: Drawn, item: Item) -> list[int]:
+    """Which outputs of a block a step behind it reads, as the last of many maps, or the model hands out."""
+    last, tree = item.last or item.heads[0], drawn.plan.tree
+    read = {record.source for step in tree.steps[tree.ends[tree.places[last.id]] :] for record in step.inputs}
+    read |= {record.source for root in tree.roots for record in tree.steps[root].outputs}
+    return [number for number, record in enumerate(last.outputs) if record.source in read - {None}]
 
 
 def sole_step(plan: Plan, item: Item) -> Step | None:

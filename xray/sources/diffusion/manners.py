@@ -108,7 +108,7 @@ MIXED: Mapping[str, Rule] = {
     "input_ids": Rule("batch words", packing.whole(5)),
     "input_img_latents": Rule("0", packing.nothing(list)),
     "input_image_sizes": Rule("0", packing.nothing(dict)),
-    "attention_mask": Rule("batch words+latent_places+1 words+latent_places+1", packing.of_one(1.0)),
+    "attention_mask": Rule("batch words+latent_places+1 words+latent_places+1", packing.words_then_image),
     "position_ids": Rule("batch words+latent_places+1", packing.counting),
 }
 """For models that read words and images as one sequence."""

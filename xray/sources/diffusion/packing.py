@@ -90,6 +90,13 @@ def rotary_pair(needs: Needs, _: str, shape: Shape) -> tuple[Tensor, Tensor]:
     return angles.cos().expand(shape), angles.sin().expand(shape)
 
 
+def words_then_image(needs: Needs, _: str, shape: Shape) -> Tensor:
+    """A mask of words and a time, each of which sees those before, and of an image, whose places see all."""
+    mask, words = torch.ones(shape), needs["words"] + 1
+    mask[:, :words] = mask[:, :words].tril()
+    return mask
+
+
 def truth(value: bool) -> Fill:
     """A tensor of one truth."""
     return lambda needs, name, shape: torch.full(shape, value, dtype=torch.bool)

@@ -92,6 +92,7 @@ RULES: Mapping[str, Rule] = {
     "prior_token_id": Rule("batch latent_places", packing.whole(5)),
     "prior_token_drop": Rule("batch latent_places", packing.truth(False)),
     "padding_mask": Rule("1 1 height width", packing.of_one(0.0), has("concat_padding_mask")),
+    "fps": Rule("1", packing.constant(16), has("rope_scale")),
     "text_encoder_layers": Rule("batch words text_encoder_dim", packing.list_of_layers, always),
     "control_hidden_states": Rule(wanted=always),
     "pose_hidden_states": Rule("batch own@channels frames-1@frames height width", wanted=always),

@@ -237,7 +237,7 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     way = set(flow.behind(*starts, most=MOST_ON_WAY, ends=own.__contains__)) - own
     if not stream.isdisjoint(way) or any(flow.op(node) in SOFTMAXES for node in way):
         return Origin(asked)
-    given = [record for node in sorted(way) for record, maker in flow.given(node) if maker is None]
+    given = [record for node in sorted(way) for record, maker in flow.taken(node) if maker is None]
     given = [record for record in given if "mask" not in (record.given or "")]  # it hides scores, and adds nothing
     arguments = (name_argument(flow, record) for record in given if len(record.shape) > 1)
     names = [*dict.fromkeys(filter(None, arguments))]

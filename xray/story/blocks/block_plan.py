@@ -190,10 +190,9 @@ class Planner:
             return known
         slots = [Slot((place,)) for place in neighbours]
         if not self.all_layers and repeats:
-            slots = self.fold(neighbours, self.portraits, is_alike=True)
+            slots = self.fold(neighbours, self.portraits)
             if len(slots) > MOST_NEIGHBOURS:
-                loosely = self.fold(neighbours, self.loose_portraits, is_alike=False)
-                slots = min(slots, loosely, key=len)
+                slots = min(slots, self.fold(neighbours, self.loose_portraits), key=len)
         if neighbours == self.tree.roots and any(self.tree.inside[place] for place in neighbours):
             slots = bundle_glue(slots, self.tree)
         slots = gather_pieces(slots, self.pieces)
@@ -201,13 +200,14 @@ class Planner:
         self.slots[neighbours] = found
         return found
 
-    def fold(self, neighbours: Sequence[int], portraits: Sequence[int], *, is_alike: bool) -> list[Slot]:
+    def fold(self, neighbours: Sequence[int], portraits: Sequence[int]) -> list[Slot]:
         slots: list[Slot] = []
         at = 0
         for run in find_repeats(self.tree, neighbours, portraits):
             slots += [Slot((place,)) for place in neighbours[at : run.start]]
             heads = tuple(neighbours[run.start : run.start + run.period])
-            slots.append(Slot(heads, run.count, is_alike))
+            looks = [self.portraits[place] for place in neighbours[run.start : run.end]]
+            slots.append(Slot(heads, run.count, is_alike=looks == looks[: run.period] * run.count))
             at = run.end
         return slots + [Slot((place,)) for place in neighbours[at:]]
 

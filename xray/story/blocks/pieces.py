@@ -106,14 +106,8 @@ def mark_places(tree: Tree, one_pass: Pass) -> tuple[Piece | None, ...]:
 
 
 def join_pieces(pieces: Sequence[Piece | None]) -> Piece | None:
-    """What steps are together that are each part of a piece: the one that they share; None if they share none.
-
-    Constants go with whatever else no data made.
-    """
+    """What steps are together that are each part of a piece: the one that they share; None if they share none."""
     if None in pieces:
         return None
     kept = {piece for piece in pieces if piece is not None and piece is not IDLE}
-    others = {piece for piece in kept if piece.kind != "numbers"}
-    if len(others) == 1 and not any(piece.kind in ("norm", "rotation") for piece in others):
-        kept = others
     return IDLE if not kept else kept.pop() if len(kept) == 1 else None

@@ -11,6 +11,7 @@ shapes, when each reads the same things as the one before or the like places of 
 leaves them goes to the same places. So query, key and value, three equal layers that are read differently, stay apart.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -168,16 +169,24 @@ def measure_run(tree: Tree, neighbours: Sequence[int], looks: Sequence[int], sta
 def is_joined_alike(tree: Tree, start: int, length: int, *, is_first: bool) -> bool:
     """Whether the unit behind the one at `start` reads what that one reads, or the same places one unit on.
 
-    The first unit of a run reads from outside what the others read from the unit before them.
+    The first unit of a run reads from outside what the others read from the unit before them. Other arguments of the
+    model are other things.
     """
     behind = start + length
     for place in range(start, behind):
-        for own, next_one in zip(tree.sources[place], tree.sources[place + length], strict=True):
-            if own == next_one or (own != OUTSIDE and next_one - own == length):
+        both = [(tree.steps[one].inputs, tree.sources[one]) for one in (place, place + length)]
+        for record, own, other, next_one in zip(*both[0], *both[1], strict=True):
+            is_one = own == next_one and (own != OUTSIDE or name_argument(record) == name_argument(other))
+            if is_one or (own != OUTSIDE and next_one - own == length):
                 continue
             if not (is_first and own < start and start <= next_one < behind):
                 return False
     return True
+
+
+def name_argument(record: TensorRecord) -> str:
+    """Which argument of the model a tensor is, numbers left out: what is handed to each layer is one thing."""
+    return re.sub(r"\d+", "", record.argument or "")
 
 
 def count_sent_alike(tree: Tree, first: int, length: int, count: int) -> int:

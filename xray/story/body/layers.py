@@ -1,5 +1,6 @@
 """Layers: where the pattern of stages begins again; and groups of layers that are alike."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -39,6 +40,9 @@ KINDS |= {"unknown": "unknown"}
 Layer = tuple[Staging, ...]
 Mask = MaskFacts | Literal["unknown", "none"]
 """What is recorded of a mask; "unknown" where nothing is, "none" where scores meet no mask."""
+
+IN_A_LIST = re.compile(r"\.\d+(?=\.)")
+"""What the path of a block has for its place in a list."""
 
 
 def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
@@ -109,6 +113,15 @@ def find_long_pattern(kinds: Sequence[str]) -> int | None:
         if find_period(kinds[: len(kinds) - rest]) == length:
             return length
     return None
+
+
+def runs_on(stagings: Sequence[Staging], pieces: Sequence[Layer], layers: Sequence[Layer]) -> bool:
+    """Whether blocks had to be cut, and one pattern goes through all of them with fewer layers than there are (UViT).
+
+    So blocks of two lists are called in turn, of which one holds two sums that are alike.
+    """
+    kinds = [name_coarse(one.stage) for one in stagings]
+    return len(layers) > len(pieces) > len(cut_layers(stagings)) and find_period(kinds) is not None
 
 
 def begins_anew(kinds: Sequence[str], place: int, length: int) -> bool:
@@ -289,3 +302,8 @@ def list_shares(flow: Flow, layer: Layer, kinds: Collection[str]) -> tuple[float
     settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in kinds]
     shares = (one.get("p", one.get("drop_prob")) for one in settings)
     return tuple(float(one) for one in shares if isinstance(one, int | float))
+
+
+def name_in_lists(flow: Flow, node: int) -> str:
+    """The name of a step without the numbers of blocks in lists: that of alike steps of other blocks too."""
+    return IN_A_LIST.sub(".", flow.steps[node].id)

@@ -192,7 +192,7 @@ def name_by_ids(flow: Flow, one: Towering) -> str:
     if given is None:
         return ""
     behind = flow.behind(given[2], most=MOST_BEHIND)
-    outside = ((node, record) for node in behind for record, maker in flow.given(node) if maker is None)
+    outside = ((node, record) for node in behind for record, maker in flow.taken(node) if maker is None)
     names = {name_source(flow, node, record) for node, record in outside if record.role == "ids"}
     told = {found[1] for name in names if (found := WHOSE_IDS.fullmatch(name or "")) is not None}
     return told.pop() if len(told) == 1 else ""
@@ -220,14 +220,14 @@ def is_written(flow: Flow, one: Towering) -> bool:
     """
     given = find_input(flow, one, "ids")
     behind = () if given is None else (given[2], *flow.behind(given[2], most=MOST_BEHIND))
-    outside = [record for node in behind for record, maker in flow.given(node) if maker is None]
+    outside = [record for node in behind for record, maker in flow.taken(node) if maker is None]
     names = [name_argument(flow, record) for record in outside if len({*record.shape[1:]}) == len(record.shape) - 1]
     return "text" in say_modalities(flow, one) or any(word in name for name in names for word in WRITTEN)
 
 
 def is_heard(flow: Flow, one: Towering) -> bool:
     """Whether a signal that a tower reads is one of sound, by its axes or its name: a series may be of anything."""
-    given = (record for node in one.entrance for record, maker in flow.given(node) if maker is None)
+    given = (record for node in one.entrance for record, maker in flow.taken(node) if maker is None)
     return any(SOUND & {*one.axes} or is_named_sound(name_argument(flow, one)) for one in given)
 
 

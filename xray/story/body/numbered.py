@@ -9,9 +9,9 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SUMS
 from xray.story.anatomy.beside_layers import Span
-from xray.story.body.layers import LONGEST_PATTERN, Layer, count_learned, cut_layers, find_period, name_coarse
+from xray.story.body.layers import LONGEST_PATTERN, Layer, count_learned, cut_layers, find_period, name_coarse, runs_on
 from xray.story.body.stages import Staging, are_added_within
 from xray.story.body.widths import end_of
 from xray.story.recognition.between import weights_of
@@ -252,16 +252,7 @@ def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
         if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(flow, pieces) else None
     layers = cut_pieces(flow, pieces, holders)
-    return None if layers is None or goes_through_blocks(stagings, pieces, layers) else layers
-
-
-def goes_through_blocks(stagings: Sequence[Staging], pieces: Sequence[Layer], layers: Sequence[Layer]) -> bool:
-    """Whether blocks had to be cut, and one pattern goes through all of them with fewer layers than there are (UViT).
-
-    So blocks of two lists are called in turn, of which one holds two sums that are alike.
-    """
-    kinds = [name_coarse(one.stage) for one in stagings]
-    return len(layers) > len(pieces) > len(cut_layers(stagings)) and find_period(kinds) is not None
+    return None if layers is None or runs_on(stagings, pieces, layers) else layers
 
 
 def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[Layer] | None:
@@ -281,9 +272,9 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[i
         alike = (one[0] if one == other else "" for one, other in pairwise(zip(names, told, strict=True)))
         is_listed = name in lists or any(alike)
         is_stage = len(inner) > 1 and are_of_one_class(flow, inner, holders)
-        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told}
+        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told if len(kinds) == 1}
         are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
-        if (is_listed or is_stage) and are_blocks and len(looks) == 1 and (name in lists or not are_sublayers(inner)):
+        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and (name in lists or not are_sublayers(inner)):
             pieces = [*inner, *pieces]
             lists |= {name} - {""}
             continue
@@ -391,3 +382,20 @@ def name_lists(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[i
 def does_mix_places(layer: Layer) -> bool:
     """Whether one of its stages lets places see each other."""
     return any(name_coarse(staging.stage) != "think" for staging in layer)
+
+
+def are_told_unlike(flow: Flow, told: Collection[int]) -> bool:
+    """Whether two runs of blocks of one list do the same, and not the same sums of them are `told` as a tower's.
+
+    So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
+    stream). What stands behind all sums of towers may be an exit. How numbers are moved does not matter.
+    """
+    last = max(told, default=-1)
+    found: dict[object, set[tuple[bool, ...]]] = {}
+    for node, step in enumerate(flow.steps):
+        name = name_list(flow, node)
+        if name and node < last and not flow.is_leaf(node):
+            inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
+            kind = (name, step.module, tuple(flow.op(one) for one in inner if flow.op(one) not in CARRYING))
+            found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
+    return any(len(ways) > 1 for ways in found.values())

@@ -1,6 +1,5 @@
 """The towers of one pass."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +8,16 @@ from itertools import combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Tower
+from xray.story.body.layers import name_in_lists
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
-from xray.story.body.numbered import name_list
+from xray.story.body.numbered import are_told_unlike
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.body.widths import end_of
 from xray.story.passages.norm_factors import list_from_one
@@ -32,9 +32,6 @@ from xray.story.streams.taps import leaves_last, list_taps
 
 FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
-
-IN_A_LIST = re.compile(r"\.\d+(?=\.)")
-"""What the path of a block has for its place in a list."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,11 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = [leave_others(flow, number, towers) for number in range(len(towers))]
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
     is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
-    is_unread = is_unread or are_told_unlike(flow, towers) or work_into_each_other(flow, towers)
+    is_unread = (
+        is_unread
+        or are_told_unlike(flow, {joint.add for one in towers for joint in list_joints(one)})
+        or work_into_each_other(flow, towers)
+    )
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -229,9 +230,28 @@ def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
     for (one, nodes), (other, its) in combinations(zip(towers, inside, strict=True), 2):
         both = list_weighing(nodes & its)
         least = min(map(len, map(list_weighing, (nodes, its))))
-        if both and ((one.sums | other.sums) & nodes & its or 2 * len(both) > least):
+        if (
+            both
+            and not go_together(flow, one, other)
+            and ((one.sums | other.sums) & nodes & its or 2 * len(both) > least)
+        ):
             return True
     return False
+
+
+def go_together(flow: Flow, one: Towering, other: Towering) -> bool:
+    """Whether each layer of a tower lays its rows end to end with those of the other's, and only then has steps of it.
+
+    No sum is among these (CogVideoX).
+    """
+    mine, theirs = (
+        [[joint.region.inner for part in layer for joint in part.joints] for layer in each.layers]
+        for each in (one, other)
+    )
+    both = [[first & second for first, second in zip(*pair, strict=False)] for pair in zip(mine, theirs, strict=False)]
+    shared = [nodes for layer in both for nodes in layer if nodes]
+    are_joined = all(flow.op(min(nodes)) in SIDE_BY_SIDE and not nodes & (one.sums | other.sums) for nodes in shared)
+    return list(map(len, mine)) == list(map(len, theirs)) and are_joined and bool(both) and all(map(any, both))
 
 
 def work_into_each_other(flow: Flow, towers: Sequence[Towering]) -> bool:
@@ -272,29 +292,6 @@ def holds_sums_alike(flow: Flow, one: Towering, towers: Sequence[Towering]) -> b
     taken = frozenset[int]().union(*(other.sums for other in towers))
     inside = ({*filter(partial(adds_up, flow), joint.region.inner)} - taken for joint in list_joints(one))
     return any([name_in_lists(flow, add) in theirs for add in held].count(True) > 1 for held in inside)
-
-
-def are_told_unlike(flow: Flow, towers: Sequence[Towering]) -> bool:
-    """Whether two runs of blocks of one list do the same, and not the same sums of them are a tower's.
-
-    So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
-    stream). What stands behind all sums of towers may be an exit. How numbers are moved does not matter.
-    """
-    told = {joint.add for one in towers for joint in list_joints(one)}
-    last = max(told, default=-1)
-    found: dict[object, set[tuple[bool, ...]]] = {}
-    for node, step in enumerate(flow.steps):
-        name = name_list(flow, node)
-        if name and node < last and not flow.is_leaf(node):
-            inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
-            kind = (name, step.module, tuple(flow.op(one) for one in inner if flow.op(one) not in CARRYING))
-            found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
-    return any(len(ways) > 1 for ways in found.values())
-
-
-def name_in_lists(flow: Flow, node: int) -> str:
-    """The name of a step without the numbers of blocks in lists: that of alike steps of other blocks too."""
-    return IN_A_LIST.sub(".", flow.steps[node].id)
 
 
 def adds_up(flow: Flow, node: int) -> bool:

@@ -32,7 +32,7 @@ from xray.story.branches.states import describe_linear_attention, describe_recur
 from xray.story.branches.unlearned import describe_fourier, describe_pool
 from xray.story.branches.weighed import weighs_no_values
 from xray.story.experts.experts import describe_experts
-from xray.story.passages.modulation import list_modulation, past_factors
+from xray.story.passages.modulation import is_adaptive, past_factors
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.added_rows import AddedRows, find_added_rows
 from xray.story.recognition.between import (
@@ -366,7 +366,8 @@ def describe_norm(
         return Norm(None, "none")
     place = "both" if before and ends else "before" if before else "after"
     on = None if not ends else "both" if behind and after else "branch" if behind else "stream"
-    adaptive = any(list_modulation(flow, past_factors(flow, norm)) for norm in (*before, *ends))
+    are = {is_adaptive(flow, past_factors(flow, norm)) for norm in (*before, *ends)}
+    adaptive = max(are, key=(False, None, True).index, default=False)
     learned = None if any(has_learned(flow, norm) for norm in (*before, *ends)) else False
     many = len(after) if len(after) > 1 else None
     first = any(norm.weighs_first for norm in (*before, *ends)) or None

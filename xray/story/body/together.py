@@ -172,7 +172,7 @@ def find_memory(flow: Flow, one: Towering) -> str | None:
 def source_outside(flow: Flow, place: int | None) -> str | None:
     """The step of an earlier pass that something is made of."""
     for here in flow.behind(place, most=MOST_BEHIND):
-        for record, maker in flow.given(here):
+        for record, maker in flow.taken(here):
             if maker is None and record.source is not None and record.role != "parameter" and len(record.shape) >= 3:
                 return record.source
     return None

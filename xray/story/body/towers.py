@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.looked_along import looks_along
-from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
+from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
@@ -202,7 +202,7 @@ def read_tower(
         nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
-    put_back = {one.bridge.before for one in bridges if one.bridge.earlier is not None}
+    put_back = {one.bridge.before for one in bridges if one.bridge.earlier and flow.op(one.end) in SIDE_BY_SIDE}
     groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}), put_back)
     groups = tell_again(flow, layers, groups) if turns else groups
     layers = leave_bends(flow, layers, groups)

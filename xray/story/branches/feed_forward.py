@@ -30,7 +30,7 @@ from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, is_linear, projections_in, read_sizes, width_in, width_out
-from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.values.known_curves import find_curves
 
@@ -137,9 +137,15 @@ def with_held(flow: Flow, each: FeedForward, gates: Sequence[int], inner: Collec
 def takes_best(flow: Flow, region: Region, behind: Mapping[int, Collection[int]]) -> bool:
     """Whether layers work on those rows of a stream alone that score best, and others, beside them, on all of them."""
     whole = () if region.start is None else flow.output(region.start).shape  # an expert alone begins with no stream
-    best = [node for node, before in behind.items() if any(picks_best(flow, one) for one in before)]
+    best = [node for node, before in behind.items() if any(scores_each(flow, one, whole) for one in before)]
     others = [node for node in behind if node not in best and flow.output(node).shape == whole]
     return any(other not in behind[node] for node in best for other in others)
+
+
+def scores_each(flow: Flow, here: int, whole: Sequence[int]) -> bool:
+    """Whether a step picks the best of rows that have one score each, not what each expert chose for itself."""
+    choice = list_choice(flow, here)
+    return bool(choice) and prod(flow.steps[choice[-1]].inputs[0].shape) == prod(whole[:-1])
 
 
 def list_threshold(flow: Flow, inner: Collection[int], wide: Collection[int]) -> list[int]:

@@ -10,7 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.counted_weights import weights_of_box
-from xray.story.charts.steps.drawn_steps import is_substance
+from xray.story.charts.steps.drawn_steps import MOST_AT_ALL, is_substance
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations, spread
 from xray.story.entrance.entry_labels import label_entry
@@ -46,7 +46,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Mapping[int, str
     waves = list_waves(flow, nodes)
     labels |= {node: f"SINES AND COSINES{name_lone(flow, node, nodes, given)}" for node in waves}
     labels |= {node: name_scale(flow, node) for node in nodes if scales_rows(flow, node)}
-    chart = chart_operations(flow, nodes, max(nodes), labels, "beside", folded=waves)
+    chart = chart_operations(flow, nodes, max(nodes), labels, "beside", folded=waves, most=MOST_AT_ALL)
     if chart is None:
         return None
 

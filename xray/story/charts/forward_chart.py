@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, SPLITS, TURNS, ZEROS
@@ -25,6 +26,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.norm_chart import draw_inner_norm
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
@@ -277,3 +279,25 @@ def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:
     is_other = flow.output(turn).shape[-1:] != flow.steps[turn].inputs[0].shape[-1:]
     node = Node("turned", AXES_SWAPPED, 0, BROAD, steps_at(flow, turn), flow.output(turn))
     return stack_charts(chart_alone(node), chart) if is_other else chart
+
+
+def lay_beside(flow: Flow, found: Branching, chart: Chart) -> Chart:
+    """A feed-forward between the steps that lay other rows beside its own, and take its own out again (CogVideoX)."""
+    start, projections = found.region.start, projections_in(flow, found.region.inner)
+    number = data_input(flow, projections[0])
+    join = None if number is None else flow.makers[projections[0]][number]
+    if start is None or join is None or flow.op(join) not in SIDE_BY_SIDE or join not in found.region.inner:
+        return chart
+    rows, joined = flow.output(start).shape, flow.output(join).shape
+    held = {step.id for node in chart.nodes for step in node.steps}
+    if joined == rows or joined[-1:] != rows[-1:] or flow.steps[join].id in held:
+        return chart
+    own, all_rows = prod(rows[1:-1]), prod(joined[1:-1])
+    behind = (node for node in sorted(found.region.inner) if node > projections[-1] and flow.op(node) in CARRYING)
+    cut = next((node for node in behind if flow.output(node).shape == rows and flow.is_leaf(node)), None)
+    box = Node("joined", label_step(flow, join), 0, BROAD, steps_at(flow, join), flow.output(join))
+    chart = stack_charts(chart_alone(box), chart)
+    if cut is None:
+        return chart
+    label = f"{own:,} OF {all_rows:,} ROWS"
+    return stack_charts(chart, chart_alone(Node("cut", label, 0, BROAD, steps_at(flow, cut), flow.output(cut))))

@@ -50,7 +50,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, put_on_turn
+from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, lay_beside, put_on_turn
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
 from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread
@@ -238,6 +238,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     elif isinstance(found.branch, FeedForward):
         forward = chart_forward(flow, found)
         chart = None if forward is None else put_on_turn(flow, found, hold_moves(flow, forward))
+        chart = None if chart is None else lay_beside(flow, found, chart)
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}

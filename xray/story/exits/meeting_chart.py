@@ -189,7 +189,7 @@ def find_learned_factor(flow: Flow, scale: int) -> tuple[int, ...] | None:
         ends = (
             [record]
             if maker is None
-            else [one for node in flow.behind(maker) for one, made in flow.given(node) if made is None]
+            else [one for node in flow.behind(maker) for one, made in flow.taken(node) if made is None]
         )
         if prod(record.shape) == 1 and ends and all(one.role == "parameter" for one in ends):
             return () if maker is None else (maker,)

@@ -177,7 +177,7 @@ def works_out_sines(flow: Flow, maker: int | None) -> bool:
     if {flow.op(one) for one in waves} != WAVES or any(flow.op(one) not in FILLINGS for one in begins - waves):
         return False
     behind = [*flow.behind(*waves)]
-    given = [record for one in (*laid, *behind) for record, before in flow.given(one) if before is None]
+    given = [record for one in (*laid, *behind) for record, before in flow.taken(one) if before is None]
     is_counted = any(flow.op(one) in COUNTING for one in behind)
     is_for_all = len(flow.output(maker).shape) > 2 and flow.output(maker).shape[-2] == 1  # times of noise, say
     is_of_data = any(one.role == "parameter" or (one.is_float and is_given(flow, one)) for one in given)
@@ -268,12 +268,12 @@ def tells_of_data(flow: Flow, wave: int) -> bool:
     """
     behind = [wave, *flow.behind(wave)]
     is_counted = any(flow.op(node) == "cumsum" or flow.output(node).dtype == "bool" for node in behind)
-    given = [record for node in behind for record, before in flow.given(node) if before is None and not is_counted]
+    given = [record for node in behind for record, before in flow.taken(node) if before is None and not is_counted]
     is_of_others = any(one.argument and not one.is_float and "pos" not in one.argument.lower() for one in given)
     return is_of_others or any(
         flow.op(node) in LOOKUPS or (before is None and record.is_float and is_given(flow, record))
         for node in behind
-        for record, before in flow.given(node)
+        for record, before in flow.taken(node)
     )
 
 

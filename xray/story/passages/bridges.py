@@ -99,7 +99,7 @@ def find_bridges(
         is_other = (
             is_other or pools_rows(flow, before, start, leaves) or number in turns or takes_rows_alone(flow, start)
         )
-        earlier = find_put_back(flow, nodes, before, start, layers[: number - 1])
+        earlier = find_put_back(flow, nodes, before, layers[: number - 1])
         ends = [end_of(layer) for layer in layers[:number]]
         rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
         if rows is not None:
@@ -124,13 +124,13 @@ def find_bridges(
 
 
 def find_put_back(
-    flow: Flow, nodes: Collection[int], before: int, start: int, layers: Sequence[Layer]
+    flow: Flow, nodes: Collection[int], before: int, layers: Sequence[Layer]
 ) -> tuple[int, Literal["gave", "read"]] | None:
-    """Which of some layers gave, or read, what lies beside the stream in what the next layer begins with."""
-    found = find_earlier(flow, nodes, before, layers).get(start)
-    if found is None or flow.op(start) in SUMS:
+    """Which of some layers gave, or read, what is laid beside the stream before the next layer."""
+    found = [one for node, one in find_earlier(flow, nodes, before, layers).items() if flow.op(node) not in SUMS]
+    if len(found) != 1:
         return None
-    number, made = found
+    ((number, made),) = found
     return number, "read" if layers[number][0].joints[0].stream == made else "gave"
 
 

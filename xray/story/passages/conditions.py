@@ -32,12 +32,13 @@ class Conditioning:
 
     `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
-    from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
-    `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
-    what it does to sublayers. Each of so many `layers`, those like the first one, works out by itself, and in the same
-    shapes, what the steps in `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are
-    for the last norm. None of another layer stands for the `untold`: these, what serves all layers, and what leads to
-    learned layers of other shapes, in layers unlike the first.
+    from, be it what scales and shifts norms where something does; none where one cannot be told from others of the same
+    shape, or it comes from the entrance too. Rows that `are_looked_at` scale and gate nothing: they are what attention
+    takes its keys and values of (Perceiver). `ways` are what it does to sublayers, by those arguments. Each of so many
+    `layers`, those like the first one, works out by itself, and in the same shapes, what the steps in `alone` do for
+    the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
+    None of another layer stands for the `untold`: these, what serves all layers, and what leads to learned layers of
+    other shapes, in layers unlike the first.
     """
 
     nodes: frozenset[int]
@@ -86,48 +87,44 @@ def find_conditioning(
     if not any(True for _ in list_given(flow, whole)):
         return None
     own = frozenset[int]().union(*(nodes for _, nodes in found))
-    names = [name_source(flow, node, record) for node, record in list_given(flow, own)]
-    is_whole = "" not in names and all({*flow.makers[node]} <= {*own, None} for node in own if flow.is_leaf(node))
+    ways = {place: way for one in by_layer for place, way in one.items()}
+    moving = frozenset[int]().union(*(nodes for place, nodes in found if ways.get(place, "gates") != "gates"))
+    inputs, every = name_sources(flow, moving or own), name_sources(flow, own)
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
-    alone = list_alone(flow, [share for share in shares if share])
-    shapes = [{(record.shape, params) for record, params in list_weighed(flow, share)} for share in shares]
-    count = count_alike(flow, layers, shares, shapes)
-    places = {place for place, _ in found}
-    done = {way for one in by_layer for place, way in one.items() if place in places}
+    done = {ways[place] for place, _ in found if place in ways} - ({"gates"} if inputs != every else set())
     first |= set(gates[:1])
-    alike = [share for share, shape in zip(shares, shapes, strict=True) if shape == shapes[0]]
+    alike = list_alike(flow, layers, shares)
+    alone = list_alone(flow, alike, shares)
     unlike = frozenset[int]().union(*shares).difference(*alike)
     learned = [node for node in unlike if flow.steps[node].params and flow.is_leaf(node)]
-    unlike = unlike.intersection(flow.behind(*learned)) if alone else frozenset[int]()
+    unlike = unlike.intersection(flow.behind(*learned)) if alone or not shares[0] else frozenset[int]()
     worked = frozenset[int]().union(*shares, *(nodes for place, nodes in found if place in gates))
     boxless = own - worked if worked else frozenset[int]()
     return Conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
         frozenset(place for place, _ in found),
-        tuple(dict.fromkeys(filter(None, names))) if is_whole else (),
+        inputs,
         ways=tuple(way for way in get_args(Way) if way in done),
-        alone=alone if count > 1 else frozenset(),
-        layers=count,
+        alone=alone,
+        layers=len(alike),
         boxless=boxless,
         untold=unlike | boxless | frozenset.intersection(*shares),
     )
 
 
-def count_alike(
-    flow: Flow,
-    layers: Sequence[Sequence[Staging]],
-    shares: Sequence[Collection[int]],
-    shapes: Sequence[object],
-) -> int:
-    """How many layers have a share in a condition as the first has: in its shapes, and by its names or of its parts.
+def list_alike(
+    flow: Flow, layers: Sequence[Sequence[Staging]], shares: Sequence[frozenset[int]]
+) -> list[frozenset[int]]:
+    """The shares in a condition that layers have as the first has: in its shapes, and by its names or of its parts.
 
     So layers across the pictures of a film have tables of their own (Latte).
     """
+    shapes = [{(record.shape, params) for record, params in list_weighed(flow, share)} for share in shares]
     names = [{ANY_NUMBER.sub("*", name) for node in share for name in read_weights(flow, node)} for share in shares]
     parts = [[one.part for staging in layer for one in staging.stage.branches] for layer in layers]
-    told = zip(shapes, names, parts, strict=True)
-    return sum(shape == shapes[0] and (name == names[0] or part == parts[0]) for shape, name, part in told)
+    told = zip(shares, shapes, names, parts, strict=True)
+    return [share for share, shape, name, part in told if shape == shapes[0] and (name == names[0] or part == parts[0])]
 
 
 def list_weighed(flow: Flow, share: Collection[int]) -> Iterator[tuple[TensorRecord, int]]:
@@ -135,12 +132,19 @@ def list_weighed(flow: Flow, share: Collection[int]) -> Iterator[tuple[TensorRec
     return ((flow.output(node), params) for node in share if (params := flow.steps[node].params) and flow.is_leaf(node))
 
 
-def list_alone(flow: Flow, shares: Sequence[frozenset[int]]) -> frozenset[int]:
-    """The steps of the first layer's share in a condition that each other layer does by itself, with its own weights.
+def name_sources(flow: Flow, nodes: frozenset[int]) -> tuple[str, ...]:
+    """The names of all arguments that some steps work on; none where one cannot be told from others, or not all do."""
+    names = [name_source(flow, node, record) for node, record in list_given(flow, nodes)]
+    is_whole = "" not in names and all({*flow.makers[node]} <= {*nodes, None} for node in nodes if flow.is_leaf(node))
+    return tuple(dict.fromkeys(filter(None, names))) if is_whole else ()
 
-    None where a layer has not as many weights of its own as the first, each of the same size.
+
+def list_alone(flow: Flow, alike: Sequence[frozenset[int]], shares: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The steps of the first layer's share in a condition that each other one `alike` does by itself, with own weights.
+
+    None where a layer has not as many weights of its own, among all `shares`, as the first, each of the same size.
     """
-    own = [share.difference(*(other for other in shares if other is not share)) for share in shares]
+    own = [share.difference(*(other for other in shares if other is not share)) for share in alike]
     held = [dict(weight for node in one for weight in read_weights(flow, node).items()) for one in own]
     are_alike = len({tuple(sorted(one.values())) for one in held}) == 1 < len(held)
     return own[0] if are_alike and all(held[0].keys().isdisjoint(other) for other in held[1:]) else frozenset()
@@ -217,7 +221,7 @@ def work_out(
 def list_given(flow: Flow, nodes: Collection[int]) -> Iterator[tuple[int, TensorRecord]]:
     """What comes from outside into some steps and is no parameter, each with the step that reads it."""
     for node in sorted(nodes):
-        for record, maker in flow.given(node):
+        for record, maker in flow.taken(node):
             if maker is None and record.role != "parameter" and record.shape and flow.is_leaf(node):
                 yield node, record
 

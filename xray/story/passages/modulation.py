@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SPLITS, SUMS
+from xray.ir.records import TensorRecord
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
@@ -20,21 +21,32 @@ def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
     here = norm.end
     while len(found) < MOST:
         onward = flow.readers.get(here, ())
-        if len(onward) != 1 or not is_from_beside(flow, onward[0], here):
-            break
-        beside = next(maker for maker in flow.makers[onward[0]] if maker != here)
-        if is_of_its_rows(flow, norm, beside) or not comes_from_data(flow, beside):
+        if len(onward) != 1 or not modulates(flow, norm, onward[0], here):
             break
         here = onward[0]
         found.append(here)
     return tuple(found)
 
 
+def is_adaptive(flow: Flow, norm: Norm) -> bool | None:
+    """Whether a norm is scaled or shifted so; None where it is for some alone of those that read it."""
+    some = any(modulates(flow, norm, reader, norm.end) for reader in flow.readers.get(norm.end, ()))
+    return bool(list_modulation(flow, norm)) or (None if some else False)
+
+
+def modulates(flow: Flow, norm: Norm, place: int, here: int) -> bool:
+    """Whether a step scales or shifts what a norm has come to by what is worked out of data, and not of its rows."""
+    if not is_from_beside(flow, place, here):
+        return False
+    beside = next(maker for maker in flow.makers[place] if maker != here)
+    return not is_of_its_rows(flow, norm, beside) and comes_from_data(flow, beside)
+
+
 def is_of_its_rows(flow: Flow, norm: Norm, maker: int | None) -> bool:
     """Whether what a step makes is worked out of the rows that a norm reads, or of others from outside as large."""
     behind = {*flow.behind(maker, most=MOST_STEPS)}
     rows = flow.output(norm.end).shape
-    given = (record for node in behind for record, before in flow.given(node) if before is norm.origin is None)
+    given = (record for node in behind for record, before in flow.taken(node) if before is norm.origin is None)
     return norm.origin in behind or any(record.shape == rows for record in given)
 
 
@@ -73,11 +85,26 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
     if len(others) != 1:
         return False
     record, maker = others[0]
-    shape = step.outputs[0].shape
+    shape, axes = step.outputs[0].shape, step.outputs[0].axes
     if maker is None or record.shape[-1:] != shape[-1:] or len(shape) < 3:
         return False
-    lengths = record.shape[:-1][-1:] if len(record.shape) > 1 else ()
-    return lengths == (1,) and shape[-2] > 1 and comes_from_learned(flow, maker)
+    places = -3 if axes[-2:-1] == ("batch",) else -2
+    return shape[places] > 1 and is_one_along(flow, record, maker, places) and comes_from_learned(flow, maker)
+
+
+def is_one_along(flow: Flow, record: TensorRecord, maker: int, axis: int) -> bool:
+    """Whether all numbers along an axis are one: it is 1 long, or was before something was spread over the places."""
+    if record.shape[axis:][:1] == (1,):
+        return len(record.shape) >= -axis
+    givers = list(flow.given(maker))
+    if len(givers) != 1 or flow.op(maker) not in CARRYING | REPEATS | SPLITS | SUMS | SCALINGS:
+        return False
+    ((given, before),) = givers
+    if len(given.shape) != len(record.shape):
+        return False
+    is_kept = given.shape[:axis] == record.shape[:axis] and given.shape[axis:-1] == record.shape[axis:-1]
+    is_spread = flow.op(maker) in REPEATS and given.shape[axis] == 1
+    return is_spread or (is_kept and before is not None and is_one_along(flow, given, before, axis))
 
 
 def past_factors(flow: Flow, norm: Norm) -> Norm:
@@ -92,7 +119,7 @@ def comes_from_data(flow: Flow, maker: int | None) -> bool:
     return any(
         record.role != "parameter" and before is None and record.shape
         for node in flow.behind(maker, most=MOST_STEPS)
-        for record, before in flow.given(node)
+        for record, before in flow.taken(node)
     )
 
 

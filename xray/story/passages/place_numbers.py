@@ -110,7 +110,7 @@ def read_pick(flow: Flow, node: int | None) -> int | None:
 def is_learned(flow: Flow, cosine: int) -> bool:
     """Whether a cosine is of learned numbers alone."""
     ways = [cosine, *flow.behind(*flow.makers[cosine], most=MOST_STEPS)]
-    outer = [record.role for node in ways for record, maker in flow.given(node) if maker is None]
+    outer = [record.role for node in ways for record, maker in flow.taken(node) if maker is None]
     return {*outer} == {"parameter"} and all(flow.steps[node].inputs for node in ways)
 
 

@@ -64,7 +64,7 @@ def draw_condition(
         return
     readers = list(list_readers(column, drawn, leaving))
     if placed is None or chart is None:
-        draw_from_below(canvas, column, drawn, [box for box, _ in readers])
+        draw_from_below(canvas, column, drawn, [box for box, places in readers if has_drawn_like(column, places)])
         return
     fed: dict[str, list[Box]] = {}
     for box, places in readers:
@@ -82,6 +82,15 @@ def draw_condition(
         turn = way[-1][1] + LIFT + apart * over
         aside = ((way[-1][0], turn), (lane, turn)) if side else ()
         draw_branches(canvas, (*way[:-1], *aside), fed[key])
+
+
+def has_drawn_like(column: Column, places: Collection[int]) -> bool:
+    """Whether boxes of a condition stand for all that works out what some steps of a later layer read of it."""
+    flow, condition = column.reading.flow, column.towering.condition
+    if condition is None:
+        return False
+    read = (maker for place in places for maker in flow.makers[place])
+    return condition.untold.isdisjoint({*flow.behind(*read, within=condition.nodes.__contains__)} - condition.first)
 
 
 def draw_from_below(canvas: Canvas, column: Column, drawn: Drawn, readers: Sequence[Box]) -> None:

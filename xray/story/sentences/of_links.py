@@ -1,6 +1,7 @@
 """What the card says of the ways between towers, and between layers of one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
 
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.tree import Anatomy, Tower
@@ -8,6 +9,8 @@ from xray.story.wording import join_words, spell_layers
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
 """Parts of an entrance that change rows, and bring none."""
+FEWEST_AT_ONCE = 4
+"""So many skips of layers that mirror each other are told at once."""
 MOST_NUMBERS = 6
 """More numbers of layers than these are shortened in the middle."""
 
@@ -88,10 +91,27 @@ def describe_put_back(anatomy: Anatomy) -> str:
     for tower in anatomy.towers:
         pairs = [(one.before, one.earlier) for one in tower.bridges if one.earlier is not None]
         if pairs:
-            laid = [f"before layer {before + 1} what {spell_earlier(*earlier)}" for before, earlier in pairs]
+            laid = chain(*(spell_laid(list(run)) for _, run in groupby(enumerate(pairs), key=name_mirror)))
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
             told.append(f"What came before is laid beside the stream{of}: {', '.join(laid)}.")
     return " ".join(told)
+
+
+def name_mirror(numbered: tuple[int, tuple[int, tuple[int, str]]]) -> tuple[object, ...]:
+    """What is one for layers in a row that each read what one came before that of the layer before them."""
+    number, (before, (layer, way)) = numbered
+    return before - number, before + layer, way
+
+
+def spell_laid(run: Sequence[tuple[int, tuple[int, tuple[int, str]]]]) -> Iterator[str]:
+    """What is laid beside the stream before which layers, where these are many, and mirror each other, at once."""
+    (_, (first, (taken, way))), (_, (last, (least, _))) = run[0], run[-1]
+    if len(run) < FEWEST_AT_ONCE:
+        yield from (f"before layer {before + 1} what {spell_earlier(*earlier)}" for _, (before, earlier) in run)
+    else:
+        layers = f"layers {taken + 1}–{least + 1}"
+        what = f"{layers} gave" if way == "gave" else f"went into {layers}"
+        yield f"before layers {first + 1}–{last + 1} what {what}, one each"
 
 
 def spell_earlier(layer: int, way: str) -> str:

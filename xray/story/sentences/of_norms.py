@@ -102,15 +102,16 @@ def tell_norm_again(tower: Tower) -> str:
 
 
 def describe_adaptive(anatomy: Anatomy) -> str:
-    found = {bool(norm.adaptive) for norm in norms(anatomy) if norm.place not in ("none", None)}
+    found = {norm.adaptive for norm in norms(anatomy) if norm.place not in ("none", None)}
     if True not in found:
         return ""
-    some, they = ("", "each") if found == {True} else ("some ", "each of these")
+    where = " of some sublayers" if False in found else "" if None in found else " of sublayers"
+    they = "each" if found == {True} else "each of these"
     own = [tower.conditions for tower in anatomy.towers if tower.conditioned]
     told = f", made of {join_words([*dict.fromkeys(chain(*own))])}," if own and all(own) else ""
     done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
     moved = " or ".join(MOVED[way] for way in done) or "scaled or shifted"
-    return f"Adaptive norms of {some}sublayers: what stands beside the stream{told} says how much {they} is {moved}."
+    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
 
 
 def describe_bare_norms(anatomy: Anatomy) -> str:

@@ -7,7 +7,18 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WRITES, ZEROS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DROPOUTS,
+    JOINS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+    WRITES,
+    ZEROS,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
@@ -335,9 +346,11 @@ def cut_before(flow: Flow, place: int) -> int | None:
 def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     """How many of how many rows are turned, where they are laid behind or before rows that are not (DINOv3).
 
-    None where all are.
+    Or put in the place of what they were (CogView 4). None where all are.
     """
     for node in sorted(nodes, reverse=True):
+        if (put := count_put_rows(flow, node, nodes)) is not None:
+            return put
         given = [(record.shape, maker) for record, maker in flow.given(node) if 0 not in record.shape]
         made = flow.output(node).shape
         grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape, _ in given)]
@@ -348,3 +361,15 @@ def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | N
         if 0 < len(turned) < len(given):
             return sum(turned), made[grown[0]]
     return None
+
+
+def count_put_rows(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, int] | None:
+    """How many turned rows of how many a step puts where they were before; None where it does not."""
+    given, made = list(flow.given(node)), flow.output(node).shape
+    if flow.op(node) not in PLACING or len(given) < 2 or len(given[-1][0].shape) != len(made):
+        return None
+    rows, maker = given[-1]
+    less = [axis for axis, size in enumerate(made) if rows.shape[axis] != size]
+    is_of_rows = len(less) == 1 and less[0] < len(made) - 1
+    is_turned = is_of_rows and is_rotary(flow, {*flow.behind(maker, within=nodes.__contains__)})
+    return (rows.shape[less[0]], made[less[0]]) if is_turned else None

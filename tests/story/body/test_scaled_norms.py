@@ -1,0 +1,72 @@
+"""Norms that are scaled: by a condition behind a number, before a projection, or by their own rows."""
+
+import torch
+from handwritten import Attention
+from torch import nn
+
+import xray
+from xray import anatomy
+from xray.story.sentences.of_norms import describe_adaptive, describe_bare_norms
+from xray.story.sheet.columns import read_columns
+
+
+class ScaledBeforeProjection(torch.nn.Module):
+    """A layer whose norm, of length 1, times a number, is scaled and shifted before one linear layer (Voicebox)."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales, self.shifts = torch.nn.Linear(5, 12), torch.nn.Linear(5, 12)
+        self.all_three, self.back = torch.nn.Linear(12, 36), torch.nn.Linear(12, 12)
+
+    def forward(self, rows, time):
+        read = torch.nn.functional.normalize(rows, dim=-1) * 12**0.5
+        read = read * self.scales(time)[:, None] + self.shifts(time)[:, None]
+        ways = (one.unflatten(-1, (3, 4)).transpose(1, 2) for one in self.all_three(read).chunk(3, dim=-1))
+        seen = torch.nn.functional.scaled_dot_product_attention(*ways)
+        return rows + self.back(seen.transpose(1, 2).flatten(2))
+
+
+class Voiced(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(ScaledBeforeProjection() for _ in range(3))
+
+    def forward(self, rows, time):
+        for layer in self.layers:
+            rows = layer(rows, time)
+        return rows
+
+
+def test_what_is_scaled_and_shifted_before_the_projection_bears_no_letters_of_what_that_makes():
+    trace = xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5))
+    labels = [node.label for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes]
+
+    assert labels[:4] == ["NORM", "× 3.464", "MULTIPLIED, ADDED UP", "ONE LINEAR FOR Q, K, V"]
+
+
+def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
+    found = anatomy(xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert describe_adaptive(found).startswith("Adaptive norms of sublayers: ")
+    assert not describe_bare_norms(found)
+
+
+class Squeezed(nn.Module):
+    """Norms whose rows are multiplied by what a linear layer makes of the mean of the very rows that they read."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.work = Attention(12, 3), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
+        self.norms, self.squeeze = nn.ModuleList(nn.LayerNorm(12) for _ in range(2)), nn.Linear(12, 12)
+
+    def forward(self, x):
+        rows = self.norms[0](x) * (1 + self.squeeze(x.mean(1, keepdim=True)))
+        x = x + self.mix(rows, rows)
+        return x + self.work(self.norms[1](x))
+
+
+def test_a_norm_that_its_own_rows_scale_is_not_adaptive():
+    model = nn.Sequential(*(Squeezed() for _ in range(2)))
+    found = anatomy(xray.trace(model, torch.rand(2, 7, 12)))
+
+    assert not describe_adaptive(found)
