@@ -251,8 +251,7 @@ def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
         lists = [name_lists(flow, split_at_blocks(piece, holders), holders) for piece in pieces]
         if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(flow, pieces) else None
-    layers = cut_pieces(flow, pieces, holders)
-    return None if layers is None or runs_on(stagings, pieces, layers) else layers
+    return None if runs_on(stagings, pieces, found := cut_pieces(flow, pieces, holders) or []) else found or None
 
 
 def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> list[Layer] | None:
