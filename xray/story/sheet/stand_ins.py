@@ -9,7 +9,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward, Unknown
 from xray.story.body.stages import Staging
@@ -143,7 +143,7 @@ def is_of_some(flow: Flow, staging: Staging) -> bool:
     """Whether each layer of a feed-forward makes fewer rows than its stream has (XCiT: the first one alone)."""
     if not all(isinstance(branch, FeedForward) for branch in staging.stage.branches):
         return False
-    made = [flow.output(node).shape for node in list_own(staging) if is_product(flow, node)]
+    made = [flow.output(node).shape for node in list_own(staging) if is_projection(flow, node)]
     stream = flow.output(staging.joints[-1].add).shape
     return bool(made) and all(prod(shape[:-1]) < prod(stream[:-1]) for shape in made)
 
