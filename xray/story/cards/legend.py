@@ -45,7 +45,9 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
         is_of_others = role in asked and (givers.isdisjoint(names) or not asked[role].issubset(names))
-        told_of = f"{name_makers(names)}, or from elsewhere" if is_of_others else name_makers(names, is_asked=role in asked)
+        told_of = (
+            f"{name_makers(names)}, or from elsewhere" if is_of_others else name_makers(names, is_asked=role in asked)
+        )
         entries.append(("fill", role, told_of))
     if told.has_between:
         entries.append(("fill", "card", "between towers"))
@@ -85,7 +87,9 @@ def list_asked(told: Told) -> dict[str, set[str | None]]:
     for _, frames, look in told.frames:
         for panel in (one for frame in frames for one in frame.panels):
             if any(node.surface == "memory" for node in panel.chart.nodes):
-                looking = [one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream]
+                looking = [
+                    one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream
+                ]
                 sources = [None if getattr(one, "is_of_unknown", False) else one.source for one in looking]
                 sources += [name for one in looking for name in getattr(one, "with_others", ())]
                 found.setdefault(look.memory, set()).update(sources)
