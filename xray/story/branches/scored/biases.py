@@ -292,6 +292,12 @@ def is_of_other_parts(flow: Flow, site: Site, maker: int | None) -> bool:
     return len(own) == 2 and any(not (way[0].isdisjoint(own[0]) or way[1].isdisjoint(own[1])) for way in ways)
 
 
+def is_of_queries(flow: Flow, site: Site, maker: int | None) -> bool:
+    """Whether an addend is worked out of queries, and not of what keys are made of too (HaloNet's places)."""
+    asking = {*site.query.nodes} - {*site.key.nodes}
+    return maker is not None and not asking.isdisjoint(flow.behind(maker, ends=asking.__contains__))
+
+
 def find_projections(flow: Flow, place: int | None) -> list[int]:
     """The linear layers that a factor of a product was made by."""
     return [one for one in list_behind(flow, place) if is_linear(flow, one)]
