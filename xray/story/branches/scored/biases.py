@@ -293,9 +293,11 @@ def is_of_other_parts(flow: Flow, site: Site, maker: int | None) -> bool:
 
 
 def is_of_queries(flow: Flow, site: Site, maker: int | None) -> bool:
-    """Whether an addend is worked out of queries, and not of what keys are made of too (HaloNet's places)."""
-    asking = {*site.query.nodes} - {*site.key.nodes}
-    return maker is not None and not asking.isdisjoint(flow.behind(maker, ends=asking.__contains__))
+    """Whether an addend is worked out of queries, and neither of keys nor of scores (HaloNet's places)."""
+    asking, asked = {*site.query.nodes} - {*site.key.nodes}, {*site.key.nodes} - {*site.query.nodes}
+    others = asked | {site.scores}
+    way = set() if maker is None else {*flow.behind(maker, ends=(asking | others).__contains__)}
+    return not asking.isdisjoint(way) and others.isdisjoint(way)
 
 
 def find_projections(flow: Flow, place: int | None) -> list[int]:
