@@ -88,3 +88,33 @@ def test_a_batch_norm_of_rows_in_one_axis_keeps_their_axes():
 
     weights = {step.outputs[0].axes for step in trace.steps if step.op == "softmax"}
     assert weights == {("heads", "batch", "seq_len", "seq_len")}
+
+
+class Blocks(nn.Module):
+    """Blocks of a map look at themselves and what lies around them; heads lie in one axis with the batch (HaloNet)."""
+
+    def __init__(self, side=2, halo=1, heads=HEADS):
+        super().__init__()
+        self.side, self.halo, self.heads = side, halo, heads
+        self.query, self.both, self.out = (nn.Conv2d(WIDTH, WIDTH * n, 1) for n in (1, 2, 1))
+
+    def forward(self, x):
+        batch, _, high, wide = x.shape
+        rows, columns, around = high // self.side, wide // self.side, self.side + 2 * self.halo
+        query = self.query(x).reshape(-1, D_K, rows, self.side, columns, self.side).permute(0, 1, 3, 5, 2, 4)
+        query = query.reshape(batch * self.heads, D_K, -1, rows * columns).transpose(1, 3)
+        both = nn.functional.pad(self.both(x), [self.halo] * 4)
+        both = both.unfold(2, around, self.side).unfold(3, around, self.side)
+        both = both.reshape(batch * self.heads, 2 * D_K, rows * columns, -1).permute(0, 2, 3, 1)
+        key, value = both.split(D_K, dim=-1)
+        found = (look_by_products(query, key, value)).transpose(1, 3)
+        found = found.reshape(-1, self.side, self.side, rows, columns).permute(0, 3, 1, 4, 2)
+        return x + self.out(found.contiguous().view(batch, WIDTH, high, wide))
+
+
+def test_blocks_of_a_map_are_no_heads():
+    trace = xray.trace(nn.Sequential(Blocks(), Blocks()).eval(), torch.rand(BATCH, WIDTH, 10, 14))
+
+    words = {word for step in trace.steps for one in step.outputs for word in one.axes}
+    assert words.isdisjoint({"heads", "kv_heads"})
+    assert "d_k" in words

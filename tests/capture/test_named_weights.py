@@ -7,7 +7,7 @@ from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.ir.flow.weights import read_weights
+from xray.ir.flow.weights import list_unworked, list_worked, read_weights
 from xray.ir.json_form import trace_from_json, trace_to_json
 
 
@@ -140,6 +140,33 @@ def test_what_takes_the_type_of_a_parameter_alone_does_not_use_it():
 
     assert [step.op for step in flow.steps][1:] == ["type_as", "mul"]
     assert [dict(read_weights(flow, place)) for place in (1, 2)] == [{}, {"row": 4}]
+
+
+class OfEach(nn.Module):
+    """Works on each tensor of a list, by one layer; another one has no use."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, listed):
+        return [self.used(one) for one in listed]
+
+
+class Lists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.each = OfEach()
+
+    def forward(self, x):
+        return torch.stack([*self.each([x]), *self.each([])])
+
+
+def test_a_call_on_an_empty_list_works_with_no_parameter():
+    flow = read_flow(xray.trace(Lists(), torch.ones(2, 4)).passes[0])
+
+    assert sorted(list_worked(flow)) == ["each.used.bias", "each.used.weight"]
+    assert list_unworked(flow) == {}
 
 
 class Copies(Pair):

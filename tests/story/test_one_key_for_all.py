@@ -1,5 +1,6 @@
 """Heads that all meet one key are those that queries were cut into, by an einsum's letters (DeepSeek's own code)."""
 
+import pytest
 import torch
 from printed import words_of
 from torch import nn
@@ -62,3 +63,30 @@ def test_what_other_parts_of_queries_and_keys_meet_for_is_no_bias():
     assert "+ A BIAS" not in words
     assert f"LINEAR IN {HEADS} GROUPS" in words
     assert "LINEAR O" not in words
+
+
+class AddsOfQueries(nn.Module):
+    """To scores the products of queries and learned rows are added, one row for each key; or what is learned alone."""
+
+    def __init__(self, *, of_queries):
+        super().__init__()
+        self.of_queries, self.made = of_queries, nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.rows = nn.Parameter(torch.rand(WIDTH // HEADS if of_queries else PLACES, PLACES))
+
+    def forward(self, x):
+        query, key, value = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.made[:3])
+        added = torch.nn.functional.pad(query @ self.rows, (0, 1))[..., :PLACES] if self.of_queries else self.rows
+        found = (query @ key.mT / 2 + added).softmax(-1) @ value
+        return x + self.made[3](found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("of_queries", "label", "term"),
+    [(True, "+ WHAT IS MADE OF Q", "+ what is made of Q"), (False, "+ A BIAS", "+ bias")],
+)
+def test_what_is_made_of_queries_and_added_to_scores_is_no_bias(of_queries, label, term):
+    model = nn.Sequential(*(AddsOfQueries(of_queries=of_queries) for _ in range(2)))
+    words = words_of(compose_poster(xray.trace(model, torch.rand(BATCH, PLACES, WIDTH)), text_width))
+
+    assert label in words
+    assert term in words

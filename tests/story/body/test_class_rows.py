@@ -119,6 +119,31 @@ def test_no_place_is_told_to_look_at_every_other_where_some_rows_alone_are_taken
     assert told == {"Places look at those that they may see.", "Each place alone, wider and back."}
 
 
+class ClassLooks(nn.Module):
+    """The first row looks at all, or at those that a mask shows; the others go by (VOLO)."""
+
+    def __init__(self, *, hides):
+        super().__init__()
+        self.norm, self.look, self.hides = nn.LayerNorm(WIDTH), Attention(WIDTH, 3), hides
+
+    def forward(self, x):
+        rows = self.norm(x)
+        hidden = torch.arange(x.shape[1])[None] > TIMES if self.hides else None
+        return torch.cat((x[:, :1] + self.look(rows[:, :1], rows, hidden), x[:, 1:]), 1)
+
+
+@pytest.mark.parametrize(
+    ("hides", "told_of"), [(False, "One row looks at all."), (True, "Places look at those that they may see.")]
+)
+def test_one_row_that_looks_at_all_is_told_so(hides, told_of):
+    layers = (part for _ in range(2) for part in (ClassLooks(hides=hides), FeedForwardPart()))
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers).eval()
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(BATCH, TIMES + PLACES, 7))).towers
+
+    told = {describe_stage(tower, stage) for group in tower.groups for stage in group.stages}
+    assert told == {told_of, "Each place alone, wider and back."}
+
+
 class Convolved(nn.Module):
     """A map is convolved and added to itself, the class in front left as it is; behind that all rows look (CoaT)."""
 

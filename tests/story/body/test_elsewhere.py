@@ -10,7 +10,7 @@ from test_recorded import differences
 
 from xray import anatomy
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import FeedForward, PlaceMixing
+from xray.story.anatomy.branches import Convolution, FeedForward, PlaceMixing
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.stations.of_stations import describe_station
@@ -320,11 +320,12 @@ def test_a_class_token_that_asks_alone_pools_no_queries():
     assert [[one.heads, one.d_k] for one in told[:14]] == [[12, 32]] * 14
 
 
-def test_a_gate_that_is_convolved_on_its_way_is_not_denied():
-    told = branches_of("mambaout_femto", FeedForward)
+def test_a_convolution_that_alone_mixes_places_is_no_feed_forward_though_rows_grow_wide():
+    told = branches_of("mambaout_femto", Convolution)
 
     # timm's mambaout.py, GatedConvBlock: act(g) * cat(i, conv(c)), all cut from one linear layer
-    assert {(one.gated, one.kernel) for one in told} == {(None, (7, 7))}
+    assert {one.kernel for one in told} == {(7, 7)}
+    assert not branches_of("mambaout_femto", FeedForward)
     assert [group.d_model for group in anatomy(kept("mambaout_femto")[0]).towers[0].groups] == [48, 96, 192, 288]
 
 

@@ -167,3 +167,48 @@ def test_keys_and_values_that_no_tower_made_come_from_elsewhere():
 
     assert "from elsewhere: keys and values" in told
     assert not [text for text in told if text.startswith("memory:")]
+
+
+class Talks(nn.Module):
+    """Two streams that look at each other, and each at rows that are given; or at each other alone."""
+
+    def __init__(self, *, reads):
+        super().__init__()
+        self.reads, self.eye, self.ear = reads, nn.Linear(5, WIDTH), nn.Linear(7, WIDTH)
+        kinds = ["own", *["read"] * reads, "other"]
+        self.looks = nn.ModuleList(
+            nn.ModuleDict({f"{side}_{kind}": Attention(WIDTH, 3) for side in ("eye", "ear") for kind in kinds})
+            for _ in range(2)
+        )
+        self.wide, self.narrow = (nn.ModuleList(nn.Linear(*one) for _ in range(4)) for one in ((15, 60), (60, 15)))
+        self.norm, self.heads = nn.LayerNorm(WIDTH), nn.ModuleList(nn.Linear(WIDTH, 2) for _ in range(2))
+
+    def forward(self, image, sound, text):
+        seen, heard = self.eye(image), self.ear(sound)
+        for number, looks in enumerate(self.looks):
+            seen, heard = (
+                rows + looks[f"{side}_own"](self.norm(rows), self.norm(rows))
+                for side, rows in (("eye", seen), ("ear", heard))
+            )
+            if self.reads:
+                seen = seen + looks["eye_read"](self.norm(seen), text)
+                heard = heard + looks["ear_read"](self.norm(heard), text)
+            one, other = self.norm(seen), self.norm(heard)
+            seen, heard = seen + looks["eye_other"](one, other), heard + looks["ear_other"](other, one)
+            seen, heard = (
+                rows + self.narrow[2 * number + place](self.wide[2 * number + place](self.norm(rows)).relu())
+                for place, rows in enumerate((seen, heard))
+            )
+        return self.heads[0](seen), self.heads[1](heard)
+
+
+@pytest.mark.parametrize(
+    ("reads", "told_of"), [(True, "made by the {}, or from elsewhere"), (False, "comes from the {}")]
+)
+def test_of_two_towers_that_ask_each_other_and_others_neither_is_said_to_have_made_all(reads, told_of):
+    torch.manual_seed(0)
+    given = torch.rand(2, 4, 5), torch.rand(2, 6, 7), torch.rand(2, 3, WIDTH)
+    trace = xray.trace(Talks(reads=reads).eval(), *given)
+    told = list_entries(gather(trace, xray.anatomy(trace), read_columns(trace)))
+
+    assert [text for kind, _, text in told if kind == "fill"] == [told_of.format("vision"), told_of.format("stack")]

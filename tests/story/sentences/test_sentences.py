@@ -89,6 +89,7 @@ CAPTIONS = (
     "what comes behind its ",
     "places of boxes",
     "scores of other parts",
+    "what is made of Q",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

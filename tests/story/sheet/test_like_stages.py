@@ -131,6 +131,27 @@ def test_a_stage_without_rolling_is_told_to_lack_it_and_what_hides_places_then()
     assert [node.extra for node in looks[0].chart.nodes] == ["3 heads of 4; boxes as at 2 without ROLLING and MASK"]
 
 
+class ThinksOfFirst(FeedForwardPart):
+    """A feed-forward of the first row alone, or of all; the others stand beside it as they are."""
+
+    def __init__(self, *, alone):
+        super().__init__()
+        self.alone = alone
+
+    def forward(self, x):
+        rows = x[:, :1] if self.alone else x
+        made = self.back(self.bend(self.wide(rows)))
+        return x + (torch.cat([made, x[:, 1:]], 1) if self.alone else made)
+
+
+@pytest.mark.parametrize(("alone", "told"), [(True, "d_ff 17"), (False, "d_ff 17; boxes as at 3 without LAYER NORM")])
+def test_a_feed_forward_of_one_row_has_no_boxes_as_one_of_all_rows(alone, told):
+    panels = read_panels(*(AttentionPart(), FeedForwardPart()) * 2, AttentionPart(), ThinksOfFirst(alone=alone))
+    (closed,) = (one for one in panels if not one.is_open and one.staging.stage.branches[0].part == "feed_forward")
+
+    assert [node.extra for node in closed.chart.nodes] == [told]
+
+
 class Masked(AttentionPart):
     """Attention whose mask hides all but so many places before each."""
 

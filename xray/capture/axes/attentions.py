@@ -198,9 +198,13 @@ class AttentionNamer:
         """Name batch and heads; whether they could be told.
 
         Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over, or the
-        one behind it is the first of what came in.
+        one behind it is the first of what came in. Where neither is as long as a batch, and neither was cut so, they
+        are others: blocks of places, behind heads that lie in one axis with the batch (HaloNet).
         """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
+        if rank == 4 and not any(self.may_be_batch(one) or self.is_cut_into_heads(one, summed) for one in parts):
+            self.name_looking(summed, (), {})
+            return False
         if len(parts) == 2:
             is_turned = [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]
             is_turned = is_turned or self.are_firsts(parts) == [False, True]

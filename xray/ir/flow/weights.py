@@ -27,10 +27,13 @@ def makes_nothing(step: Step) -> bool:
 
 
 def list_weights(step: Step) -> dict[str, int]:
-    """The parameters that a step is given or its module holds, by their names, with their sizes."""
+    """The parameters that a step is given or its module holds, by their names, with their sizes.
+
+    A call that was given nothing, and gave nothing, works with none (OmniGen's patches of no image).
+    """
     found = dict(step.weights)
     nameless = step.params - sum(found.values())
-    if nameless > 0:
+    if nameless > 0 and (step.inputs or step.outputs):
         found[step.path] = nameless
     row, read = step.settings.get("index"), list_read(step)
     for number, record in enumerate(step.inputs):

@@ -142,6 +142,8 @@ class Attention(Looking):
     """That scores of the attention "before" it are added to its own (RealFormer), or of an "earlier" one."""
     longer_keys: bool | None = None
     """That keys and values are of rows that the stream had before these became fewer (Funnel)."""
+    one_looks: bool | None = None
+    """That one row of the stream alone asks, and sees all of it (VOLO's class)."""
     chosen_keys: bool | None = None
     """That a mask shows those keys alone that have the highest of other scores (the indexer of DeepSeek-V3.2)."""
     chosen_earlier: bool | None = None

@@ -15,11 +15,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.regrouping import MAP, are_spread, count_laid_apart, follow, list_moves, mix_sequences
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
+from xray.story.anatomy.branches import Branch, FeedForward, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import end_of, learned_paths
+from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.lengths import list_moves_before, runs_along
 from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import list_between
@@ -54,6 +55,26 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
         return replace(one.branch, window=size, rolled=False)
 
     return [change_branches(staging, tell) for staging in stagings]
+
+
+def tell_by_layer(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
+    """Layers with what their sublayers are by what stands beside them, and by those of other layers."""
+    return [tell_convolved(flow, layer) for layer in tell_spread(flow, layers)]
+
+
+def tell_convolved(flow: Flow, layer: Layer) -> Layer:
+    """A layer that mixes places by a convolution between linear layers alone: that is what they serve (CAFormer).
+
+    Behind an attention they are a feed-forward that a convolution helps (SegFormer).
+    """
+    if not all(isinstance(one.branch, FeedForward) for staging in layer for one in staging.branches):
+        return layer
+
+    def tell(one: Branching) -> Branch:
+        convolved = getattr(one.branch, "kernel", None) and describe_convolution(flow, one.region.inner)
+        return convolved or one.branch
+
+    return tuple(change_branches(staging, tell) for staging in layer)
 
 
 def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:

@@ -31,9 +31,9 @@ from xray.story.body.told_layers import (
     fill_windows,
     read_turns,
     tell_again,
+    tell_by_layer,
     tell_cut_stream,
     tell_rejoined,
-    tell_spread,
     tell_windows,
 )
 from xray.story.body.widths import brings_to_width, end_of, shape_of
@@ -191,7 +191,7 @@ def read_tower(
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
-    layers = tell_spread(flow, layers)
+    layers = tell_by_layer(flow, layers)
     stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:

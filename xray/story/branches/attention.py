@@ -82,7 +82,7 @@ from xray.story.branches.scored.caps import (
     name_taken_off,
     read_added_of_values,
 )
-from xray.story.branches.scored.scores import read_own_future, read_scores
+from xray.story.branches.scored.scores import is_one_looking, read_own_future, read_scores
 from xray.story.branches.scored.visible import (
     chooses_all,
     chooses_none,
@@ -244,6 +244,7 @@ def describe_attention(
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         earlier_scores=name_earlier_scores(flow, site, region),
         longer_keys=(source == "self" and has_longer_keys(flow, site, (query, key, value), region)) or None,
+        one_looks=(source == "self" and is_one_looking(flow, site, region)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,
         sliding_window=set_window,

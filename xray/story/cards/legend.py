@@ -3,9 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from xray.story.anatomy.attentions import Looking
-from xray.story.anatomy.branches import Branch
 from xray.story.canvas import Canvas, words
-from xray.story.cards.told import Told, draw_card, list_nodes
+from xray.story.cards.told import Told, draw_card
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.sentences.of_masks import list_letters
 from xray.story.shapes import hue
@@ -41,16 +40,15 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     """What is told of colours: how it is shown, the role, and what it means."""
     nodes = list(told.nodes())
     entries: list[tuple[str, str, str]] = []
-    asked = {
-        look.memory for _, frames, look in told.frames if any(one.surface == "memory" for one in list_nodes(frames))
-    }
+    asked = list_asked(told)
     givers = {link.source for link in told.anatomy.links}
-    unknown = {look.memory for tower, _, look in told.frames if any(map(asks_unknown, tower.branches))}
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
-        told_of = name_makers(names, is_asked=role in asked)
-        gives_none = role in asked and (role in unknown or givers.isdisjoint(names))
-        entries.append(("fill", role, f"{name_makers(names)}, or from elsewhere" if gives_none else told_of))
+        is_of_others = role in asked and (givers.isdisjoint(names) or not asked[role].issubset(names))
+        told_of = (
+            f"{name_makers(names)}, or from elsewhere" if is_of_others else name_makers(names, is_asked=role in asked)
+        )
+        entries.append(("fill", role, told_of))
     if told.has_between:
         entries.append(("fill", "card", "between towers"))
     if any(node.surface == "mask" for node in nodes):
@@ -60,7 +58,7 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     memory = name_memory(lanes) if lanes else ""
     if lanes and not told.has_ribbons:  # given to the model (BLIP-2's Q-Former), or made by an earlier layer (Gemma 3n)
         made, what = {look.own for _, _, look in told.frames}, memory.removeprefix("memory: ")
-        entries += [("fill", role, f"from elsewhere: {what}") for role in sorted(asked - made)]
+        entries += [("fill", role, f"from elsewhere: {what}") for role in sorted(asked.keys() - made)]
     elif lanes or told.has_ribbons:  # those of joint attention may end at boxes of the stream's own (Evolla's rows)
         entries.append(("line", "ribbon", f"{memory}; or rows" if lanes and gives else memory or GIVEN))
     if told.has_condition:
@@ -77,12 +75,25 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     return entries
 
 
-def asks_unknown(branch: Branch) -> bool:
-    """Whether an attention asks what no tower is known to give (UViT's words)."""
-    return isinstance(branch, Looking) and branch.source is None
-
-
 GIVEN = "what a tower gives another"
+
+
+def list_asked(told: Told) -> dict[str, set[str | None]]:
+    """The colours of what attentions take from beside their stream, each with the towers that are proven to give it.
+
+    None is among these where it is not proven of one that it takes from such alone.
+    """
+    found: dict[str, set[str | None]] = {}
+    for _, frames, look in told.frames:
+        for panel in (one for frame in frames for one in frame.panels):
+            if any(node.surface == "memory" for node in panel.chart.nodes):
+                looking = [
+                    one for one in panel.staging.stage.branches if isinstance(one, Looking) and one.leaves_stream
+                ]
+                sources = [None if getattr(one, "is_of_unknown", False) else one.source for one in looking]
+                sources += [name for one in looking for name in getattr(one, "with_others", ())]
+                found.setdefault(look.memory, set()).update(sources)
+    return found
 
 
 def name_memory(lanes: Collection[str]) -> str:

@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
+from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import Unknown
+from xray.story.anatomy.branches import FeedForward, Unknown
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.body.widths import list_works
@@ -33,6 +35,7 @@ ROLLING = ("PLACES ROLLED", "ROLLED BACK")
 """Boxes that are missing together where places are not rolled."""
 TIMES_LEARNED = f"× {LEARNED}"
 UNKNOWN_NORM = ", NORM UNKNOWN"
+OF_SOME = ", OF SOME PLACES"
 MOST_MISSING = 2
 """So many kinds of boxes may be missing of a stage that is told to be like another one."""
 
@@ -42,7 +45,8 @@ class Boxes:
     """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
 
     `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows,
-    rolled or not: these are boxes of their own. It ends with `UNKNOWN_NORM` where it is not told where a norm stands.
+    rolled or not: these are boxes of their own. It ends with `UNKNOWN_NORM` where it is not told where a norm stands,
+    and `OF_SOME` where a feed-forward works on some of its places alone.
     `works` are the operations of a stage of which boxes need not tell all. `ops` are all of them, in order, be they in
     a box or not, with those that multiply by learned numbers, or by one alone.
     """
@@ -116,7 +120,7 @@ def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
         replace(one, window=None, rolled=None) if isinstance(one, Attention) else one for one in staging.stage.branches
     )
     kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
-    kind += UNKNOWN_NORM * (staging.stage.norm.place is None)
+    kind += UNKNOWN_NORM * (staging.stage.norm.place is None) + OF_SOME * is_of_some(flow, staging)
     is_masked = any(node.surface == "mask" for node in chart.nodes)
     said = tuple(
         (read_label(node), COUNTS.sub("", DROPPED.sub("", node.extra)), node.told, node.is_derived)
@@ -133,6 +137,15 @@ def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
         name_works(flow, staging),
         tuple(name_operation(flow, node) for node in list_own(staging)),
     )
+
+
+def is_of_some(flow: Flow, staging: Staging) -> bool:
+    """Whether each layer of a feed-forward makes fewer rows than its stream has (XCiT: the first one alone)."""
+    if not all(isinstance(branch, FeedForward) for branch in staging.stage.branches):
+        return False
+    made = [flow.output(node).shape for node in list_own(staging) if is_projection(flow, node)]
+    stream = flow.output(staging.joints[-1].add).shape
+    return bool(made) and all(prod(shape[:-1]) < prod(stream[:-1]) for shape in made)
 
 
 def name_operation(flow: Flow, node: int) -> str:

@@ -292,6 +292,14 @@ def is_of_other_parts(flow: Flow, site: Site, maker: int | None) -> bool:
     return len(own) == 2 and any(not (way[0].isdisjoint(own[0]) or way[1].isdisjoint(own[1])) for way in ways)
 
 
+def is_of_queries(flow: Flow, site: Site, maker: int | None) -> bool:
+    """Whether an addend is worked out of queries, and neither of keys nor of scores (HaloNet's places)."""
+    asking, asked = {*site.query.nodes} - {*site.key.nodes}, {*site.key.nodes} - {*site.query.nodes}
+    others = asked | {site.scores}
+    way = set() if maker is None else {*flow.behind(maker, ends=(asking | others).__contains__)}
+    return not asking.isdisjoint(way) and others.isdisjoint(way)
+
+
 def find_projections(flow: Flow, place: int | None) -> list[int]:
     """The linear layers that a factor of a product was made by."""
     return [one for one in list_behind(flow, place) if is_linear(flow, one)]

@@ -27,6 +27,7 @@ from xray.story.branches.scored.visible import (
     count_written,
 )
 from xray.story.recognition.addends import is_of_bools
+from xray.story.recognition.between import Region
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.score_operands import Operand, Scored
 from xray.story.recognition.scored_parts import list_changing, read_scored
@@ -113,6 +114,15 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
         blind=blind,
     )
+
+
+def is_one_looking(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether one row of a stream alone asks, all of it are keys, and nothing hides any (VOLO's class)."""
+    asked, began = flow.output(site.scores).shape, () if region.start is None else flow.output(region.start).shape
+    if len(asked) != len(("batch", "heads", "queries", "keys")) or len(began) != len(("batch", "row", "width")):
+        return False
+    is_one = (asked[0], *asked[2:]) == (began[0], 1, began[1]) and began[1] > 1
+    return is_one and all(part.kind in ("scale", "softmax") for part in read_scored(flow, site.scored))
 
 
 def tell_blind(

@@ -288,6 +288,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are rolled, and look at those that were as far away before.",
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
+    fixed("one looks", "One row looks at all.", lambda one: isinstance(one, Attention) and one.one_looks),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
