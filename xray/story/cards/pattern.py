@@ -35,7 +35,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             masks = {frame.group.layers[0]: frame.masks for frame in frames}
             keys = {frame.group.layers[0]: frame.keys for frame in frames}
             parts = [list_parts(tower, group) for group in tower.groups]
-            counts = {frame.group.layers[0]: frame.params for frame in frames}
+            counts = {frame.group.layers[0]: frame.params for frame in frames if not any(frame.more)}
             is_width_told = tells_widths(tower.groups, parts)
             step = min(13.0, (told.width - 28) / sum(group.count for group in tower.groups))
             if len({one.name for one, _, _ in told.frames}) > 1:
