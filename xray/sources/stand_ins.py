@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.nn.attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 NONE = "meta"
@@ -19,6 +18,8 @@ MOST_TRUTHS, BLOCK = 1 << 22, 128
 @contextmanager
 def stand_ins() -> Iterator[None]:
     """A block in which automatic casts may be asked for without a device, and a mask by blocks is a plain one."""
+    from torch.nn.attention import flex_attention  # it loads torch's compiler
+
     plain = torch.autocast.__init__
 
     @wraps(plain)
@@ -28,13 +29,15 @@ def stand_ins() -> Iterator[None]:
     with (
         patch.object(torch.autocast, "__init__", ask),
         patch.object(flex_attention, "flex_attention", attend(flex_attention.flex_attention)),
-        patch.object(flex_attention, "create_block_mask", choose_blocks(flex_attention.create_block_mask)),
+        patch.object(flex_attention, "create_block_mask", choose_blocks(flex_attention)),
     ):
         yield
 
 
-def choose_blocks(plain: Callable[..., Any]) -> Callable[..., Any]:
+def choose_blocks(flex_attention: Any) -> Callable[..., Any]:
     """What makes a mask by blocks, of which it is not known what they hold where there are many."""
+
+    plain = flex_attention.create_block_mask
 
     @wraps(plain)
     def choose(mask_mod: Any, *args: Any, **options: Any) -> Any:
@@ -67,7 +70,7 @@ def attend(plain: Callable[..., Any]) -> Callable[..., Any]:
     return flexible
 
 
-def unfold(blocks: flex_attention.BlockMask, queries: int, keys: int) -> Tensor:
+def unfold(blocks: Any, queries: int, keys: int) -> Tensor:
     """A mask by blocks with a truth for each query and key; unknown where numbers chose the blocks, or many."""
     if blocks.kv_num_blocks.is_meta or queries * keys > MOST_TRUTHS:
         return torch.empty((1, 1, queries, keys), dtype=torch.bool, device=NONE)

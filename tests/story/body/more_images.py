@@ -292,21 +292,21 @@ def metaclip_2(c):
 
 @family("MobileViTV2ForImageClassification", "mobilevitv2:232, 314, 440", named=True)
 def mobilevitv2(c):
-    # one score of each place; one of four is an inverted bottleneck with a sum, the others stand before and between
+    # one score of each place; inverted bottlenecks, one of them with a sum, stand before all layers, others between
     widths, size = (128, 192, 256), c.image_size // 16
-    layers, first = [group((0,), 128, after("batch", Convolution((3, 3), 256)))], 1
+    layers, first = [], 0
     for stage, (width, depth) in enumerate(zip(widths, c.n_attn_blocks, strict=True)):
         context = Context((size >> stage) ** 2, sums=4)  # a sum for each place of a patch of 2 by 2
         think = plain(c, d_ff=2 * width, activation="silu")
         layers.append(group(range(first, first + depth), width, pre("group", context), pre("group", think)))
         first += depth
-    bridges = tuple(Bridge(*one) for one in ((1, 4, 128, 128), (3, 4, 128, 192), (7, 4, 192, 256)))
+    bridges = tuple(Bridge(*one) for one in ((2, 4, 128, 192), (6, 4, 192, 256)))
     image = tower(
         c,
         "vision",
         "image",
         None,
-        entrance("convolution 128"),
+        entrance("convolution 128", "convolution", "norm"),
         layers,
         "group",
         bridges=bridges,
