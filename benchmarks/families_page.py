@@ -49,8 +49,9 @@ def write_page(rows: Sequence[Row], library: Library, version: str) -> str:
     parts = [HEAD.format(title=library.title, what=what, summary=summary, option=option)]
     parts.append("\n".join(list_lines(recorded)))
     parts.append("## Drawn by blocks\n\n" + "\n".join(list_blocks(blocks, library.reasons)))
-    parts.append("## Not recorded\n\n" + "\n".join(f"- `{row['family']}`: {tidy(row['told'])}" for row in failed))
-    return "\n".join(f"{part.rstrip()}\n" for part in parts if part)
+    if failed:
+        parts.append("## Not recorded\n\n" + "\n".join(f"- `{row['family']}`: {tidy(row['told'])}" for row in failed))
+    return "\n".join(f"{part.rstrip()}\n" for part in parts)
 
 
 def list_lines(rows: Sequence[Row]) -> Iterator[str]:

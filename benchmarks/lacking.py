@@ -309,5 +309,12 @@ DIFFUSERS_LACKING: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Settings that a class of diffusers has no default for, or whose defaults do not fit together."""
-DIFFUSERS_REASONS: Mapping[str, str] = {}
+TWO_LENGTHS = "attention adds to some rows of the stream alone"
+MIXED = "each layer of places and each of moments are mixed by learned shares"
+DIFFUSERS_REASONS: Mapping[str, str] = {
+    "HeliosTransformer3DModel": TWO_LENGTHS,
+    "UNetSpatioTemporalConditionModel": MIXED,
+    "AutoencoderKLQwenImage": "convolutions in stages, with attention in the middle",
+    "AutoencoderKLWan": "convolutions in stages, with attention in the middle",
+}
 """Why models of diffusers are drawn by blocks, as they compute."""

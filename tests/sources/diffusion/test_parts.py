@@ -149,6 +149,7 @@ def test_the_first_layer_of_an_autoencoder_tells_what_it_takes(first: nn.Module,
 
 def test_a_sound_is_a_whole_number_of_steps_long():
     assert make(Coder(nn.Conv1d(2, 3, 1), encoder_rates=(4, 5)))["sample"].shape == (2, 2, 180)
+    assert make(Coder(nn.Conv1d(2, 3, 1), downsampling_ratio=20))["sample"].shape == (2, 2, 180)
 
 
 def test_a_sound_seen_as_an_image_is_as_high_as_it_has_mels():

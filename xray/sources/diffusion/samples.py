@@ -57,7 +57,7 @@ def list_coded(needs: Needs) -> list[str]:
 def count_samples(needs: Needs) -> int:
     """The samples of a sound: a whole number of those that become one place."""
     rates = needs.setting(*RATES)
-    each = prod(rates) if isinstance(rates, (list, tuple)) else needs.number("hop_length") or 1
+    each = prod(rates) if isinstance(rates, (list, tuple)) else needs.number("hop_length", "downsampling_ratio") or 1
     return PIXEL_FRAMES * each * (needs.number("patch_size", "enc_hop_length") or 1)
 
 
