@@ -251,8 +251,8 @@ def test_layers_say_where_no_norm_stands_before_a_sublayer_that_has_one_in_other
 
 
 def test_no_count_of_parameters_is_told_of_layers_some_of_which_have_more():
-    layers = [nn.Sequential(Late(turned=False), FeedForwardPart()) for _ in range(4)]
-    layers[1][1].back = nn.Linear(layers[1][1].back.in_features, WIDTH, bias=False)
+    layers = [nn.Sequential(Late(turned=False), FeedForwardPart(17)) for _ in range(4)]
+    layers[1][1].back = nn.Linear(17, WIDTH, bias=False)
     layers[2].append(nn.LayerNorm(WIDTH))
 
     told = tell_card(nn.Sequential(*layers))
