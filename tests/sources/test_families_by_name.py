@@ -7,10 +7,11 @@ from settings import LLAMA
 
 from xray.capture.targets.target import run_target
 from xray.errors import TraceError
+from xray.sources.library import AUTO, DEFAULT_KINDS, spell_kind
 from xray.sources.loading import load_source
 from xray.sources.request import Request
 
-pytest.importorskip("transformers", reason="the library whose families are built here")
+transformers = pytest.importorskip("transformers", reason="the library whose families are built here")
 
 
 def record(source, **asked):
@@ -46,3 +47,9 @@ def test_families_of_like_names_are_told_where_there_is_none(monkeypatch):
 
     with pytest.raises(TraceError, match=r"no model lama\. Or give a family of the library, such as llama"):
         load_source("hf:lama")
+
+
+def test_the_kinds_that_families_are_built_as_are_kinds_of_the_library():
+    kinds = {spell_kind(name) for name in transformers.__all__ if name.startswith(AUTO)}
+
+    assert [kind for kind in DEFAULT_KINDS if kind not in kinds] == []

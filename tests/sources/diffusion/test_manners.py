@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from xray.sources.diffusion.loading import propose
-from xray.sources.diffusion.manners import choose_rules
 from xray.sources.diffusion.needs import Needs
+from xray.sources.diffusion.parts import choose_rules
 from xray.sources.diffusion.rules import RULES
 from xray.sources.sizes import Wishes
 

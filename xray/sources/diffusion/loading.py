@@ -13,7 +13,7 @@ from xray.errors import TraceError
 from xray.sources.diffusion.copying import copy_small
 from xray.sources.diffusion.finding import find_part
 from xray.sources.diffusion.needs import AXES, Needs
-from xray.sources.diffusion.parts import choose_all
+from xray.sources.diffusion.parts import choose_rules
 from xray.sources.diffusion.rules import Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
 from xray.sources.hub import Found
@@ -79,7 +79,7 @@ def find_class(diffusers: Any, found: Found) -> type[nn.Module]:
 
 def propose(needs: Needs) -> Iterator[Made]:
     """Keywords to call a model with: as its settings ask for them, then with all masks, then for one of a batch."""
-    rules = {name: rule for name, rule in choose_all(needs).items() if name in needs.parameters}
+    rules = {name: rule for name, rule in choose_rules(needs).items() if name in needs.parameters}
     asked = {
         name: rule for name, rule in rules.items() if is_asked(needs.parameters, name, wanted=bool(rule.wanted(needs)))
     }

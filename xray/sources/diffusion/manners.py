@@ -6,7 +6,7 @@ from torch import nn
 
 from xray.sources.diffusion import packing
 from xray.sources.diffusion.needs import Needs
-from xray.sources.diffusion.rules import MASK, RULES, TIME, Rule, always, has, never, reads
+from xray.sources.diffusion.rules import MASK, TIME, Rule, When, always, has, never, reads, takes, takes_all
 
 JOINT_MASK: Mapping[str, Rule] = {"attention_mask": Rule("batch words+places", packing.truth(True), always)}
 """For models that are given a mask of the words and the places of an image as one."""
@@ -193,53 +193,44 @@ REFERENCES: Mapping[str, Rule] = {
 """For models whose pass over a reference is kept for those that follow."""
 REFINER: Mapping[str, Rule] = {"video_rotary_emb": Rule("batch places inner", packing.rotary_pair)}
 """For models that are given the rotations of all heads side by side."""
-MARKS: tuple[tuple[frozenset[str], Mapping[str, Rule]], ...] = (
-    (frozenset({"indicator"}), INDICATED),
-    (frozenset({"txt_ids", "attention_mask"}), JOINT_MASK),
-    (frozenset({"audio_hidden_states"}), SOUNDS),
-    (frozenset({"token_tags"}), ONE_SEQUENCE),
-    (frozenset({"visual_rope_pos"}), KANDINSKY),
-    (frozenset({"context_latents", "timestep_r"}), MUSIC),
-    (frozenset({"local_add_cond"}), GLOBAL),
-    (frozenset({"rotary_embedding"}), GLOBAL_ROW),
-    (frozenset({"proj_embedding"}), PRIOR),
-    (frozenset({"img_mask"}), LISTED),
-    (frozenset({"micro_conds"}), LATENT_WORDS),
-    (frozenset({"encoder_hidden_states_llama3"}), STACKED),
-    (frozenset({"input_img_latents"}), MIXED),
-    (frozenset({"shape_list"}), PIECES),
-    (frozenset({"latents_history_short"}), HISTORY),
-    (frozenset({"indices_latents"}), FRAMES_BEFORE),
-    (frozenset({"chunk_partition"}), CHUNKS),
-    (frozenset({"encodings_and_masks"}), FILMED_SOUND),
-    (frozenset({"encoder_mask"}), TURNED),
-    (frozenset({"vision_tokens"}), OMNI),
-    (frozenset({"condition_latents", "kv_cache"}), REFERENCES),
-    (frozenset({"video_rotary_emb"}), REFINER),
-    (frozenset({"camera_conditions"}), CAMERAS),
-    (frozenset({"bb_ca"}), PROTEINS),
+
+
+def is_beside_frames(needs: Needs) -> bool:
+    """Whether a convolution over time is the first to read the text."""
+    return isinstance(needs.reading("encoder_hidden_states").layer, nn.Conv1d)
+
+
+MANNERS: tuple[tuple[When, Mapping[str, Rule]], ...] = (
+    (takes("indicator"), INDICATED),
+    (takes_all("txt_ids", "attention_mask"), JOINT_MASK),
+    (takes("audio_hidden_states"), SOUNDS),
+    (takes("token_tags"), ONE_SEQUENCE),
+    (takes("visual_rope_pos"), KANDINSKY),
+    (takes_all("context_latents", "timestep_r"), MUSIC),
+    (takes("local_add_cond"), GLOBAL),
+    (takes("rotary_embedding"), GLOBAL_ROW),
+    (takes("proj_embedding"), PRIOR),
+    (takes("img_mask"), LISTED),
+    (takes("micro_conds"), LATENT_WORDS),
+    (takes("encoder_hidden_states_llama3"), STACKED),
+    (takes("input_img_latents"), MIXED),
+    (takes("shape_list"), PIECES),
+    (takes("latents_history_short"), HISTORY),
+    (takes("indices_latents"), FRAMES_BEFORE),
+    (takes("chunk_partition"), CHUNKS),
+    (takes("encodings_and_masks"), FILMED_SOUND),
+    (takes("encoder_mask"), TURNED),
+    (takes("vision_tokens"), OMNI),
+    (takes_all("condition_latents", "kv_cache"), REFERENCES),
+    (takes("video_rotary_emb"), REFINER),
+    (takes("camera_conditions"), CAMERAS),
+    (takes("bb_ca"), PROTEINS),
+    (is_beside_frames, BESIDE),
+    (has("num_text_layers"), ROWS_OF_TEXT),
+    (has("injection_layer_ids"), INJECTED),
+    (has("video_length"), {"encoder_attention_mask": Rule(wanted=never)}),
+    (has("context_in_dim"), TEXT_MASK),
+    (has("interpolation_scale_h"), FILM_TURNED),
+    (has("double_self_attention"), {"encoder_hidden_states": Rule(wanted=never)}),
 )
-"""Arguments by which a forward tells that it is given things in another way, and the rules for that."""
-SETTING_MARKS: Mapping[str, Mapping[str, Rule]] = {
-    "num_text_layers": ROWS_OF_TEXT,
-    "injection_layer_ids": INJECTED,
-    "video_length": {"encoder_attention_mask": Rule(wanted=never)},
-    "context_in_dim": TEXT_MASK,
-    "interpolation_scale_h": FILM_TURNED,
-    "double_self_attention": {"encoder_hidden_states": Rule(wanted=never)},
-}
-"""Settings that tell it."""
-
-
-def choose_rules(needs: Needs) -> Mapping[str, Rule]:
-    """The rules for a model with such arguments and settings."""
-    special: dict[str, Rule] = {}
-    for marks, rules in MARKS:
-        if marks <= set(needs.parameters):
-            special |= rules
-    if isinstance(needs.reading("encoder_hidden_states").layer, nn.Conv1d):
-        special |= BESIDE
-    for setting, rules in SETTING_MARKS.items():
-        if needs.setting(setting):
-            special |= rules
-    return {**RULES, **special}
+"""By what a model tells that it is given things in another way, and the rules for that."""

@@ -3,17 +3,12 @@
 from collections.abc import Mapping
 
 from xray.sources.diffusion import conditions, packing
-from xray.sources.diffusion.manners import choose_rules
+from xray.sources.diffusion.manners import MANNERS
 from xray.sources.diffusion.needs import FRAMES, Needs
-from xray.sources.diffusion.rules import TEXT, Rule, When, always, has, never
+from xray.sources.diffusion.rules import RULES, TEXT, Rule, When, always, has, never, takes
 from xray.sources.diffusion.samples import FILM, list_controls, list_large, list_samples
 
 Rules = Mapping[str, Rule]
-
-
-def takes(*names: str) -> When:
-    """Whether the forward takes one of these arguments."""
-    return lambda needs: not set(names).isdisjoint(needs.parameters)
 
 
 def list_text_widths(needs: Needs) -> list[int]:
@@ -154,10 +149,10 @@ def spell_one_channel(words: str) -> str:
     return " ".join((batch, "1", *places))
 
 
-def choose_all(needs: Needs) -> Rules:
+def choose_rules(needs: Needs) -> Rules:
     """The rules for the arguments of one model."""
-    chosen = dict(choose_rules(needs))
-    for is_such, rules in MARKS:
+    chosen = dict(RULES)
+    for is_such, rules in (*MANNERS, *MARKS):
         if is_such(needs):
             chosen |= rules
     return chosen

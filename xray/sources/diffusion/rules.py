@@ -45,6 +45,16 @@ def reads(name: str) -> When:
     return lambda needs: needs.reading(name).layer is not None
 
 
+def takes(*names: str) -> When:
+    """Whether the forward takes one of these arguments."""
+    return lambda needs: not set(names).isdisjoint(needs.parameters)
+
+
+def takes_all(*names: str) -> When:
+    """Whether it takes each of these."""
+    return lambda needs: set(names) <= set(needs.parameters)
+
+
 TIME = Rule("told:timestep|batch", packing.of_one(1), always)
 TEXT = Rule("batch words own|text_width", wanted=lambda needs: needs.is_guided())
 MASK = Rule("batch words", packing.truth(True), lambda needs: "hidden_states" in needs.parameters and needs.is_guided())
