@@ -70,7 +70,7 @@ def test_what_is_added_between_two_layers_is_a_part_of_neither():
 
 
 @pytest.mark.parametrize(
-    "how", [{"behind": (1,), "inside": True}, {"behind": (1, 2)}, {"behind": (3,)}], ids=["held", "often", "last"]
+    "how", [{"behind": (1,), "inside": True}, {"behind": (0, 1, 2)}, {"behind": (3,)}], ids=["held", "often", "last"]
 )
 def test_what_a_layer_holds_or_comes_often_or_last_is_not_between_layers(how):
     behind = how.pop("behind")

@@ -7,6 +7,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 BATCH, WIDTH, WIDER, SIDE, KEYS = 5, 14, 22, 6, 3
 
@@ -108,8 +109,16 @@ def test_each_block_is_one_layer(trace):
     }
 
     around, looking = ("convolution", "feed_forward"), ("convolution", "attention", "feed_forward")
-    # what stands before and behind fewer places is of the block next to it
-    assert parts == {0: around, 1: 2 * around, 2: around + looking, **dict.fromkeys(range(3, 6), looking)}
+    assert parts == {0: around, 1: around, **dict.fromkeys(range(2, 6), looking)}
+
+
+def test_what_stands_before_and_behind_fewer_places_is_done_between_layers(trace):
+    (column,) = read_columns(trace)
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    learned = [step for node in bridge.nodes for step in node.steps if step.params]
+
+    assert [node.label for node in bridge.nodes].count("ADDED UP") == 4
+    assert {step.path.split(".")[2] for step in learned} == {"smaller"}
 
 
 def test_one_head_laid_out_in_a_map_is_joined_to_none(trace):

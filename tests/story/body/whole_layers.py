@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from xray.story.body.numbered import find_block
+from xray.story.cutting.blocks import find_block
 
 
 def list_beyond(columns):

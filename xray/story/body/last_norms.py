@@ -9,8 +9,8 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.story.anatomy.tree import Norm
-from xray.story.body.layers import Layer
 from xray.story.body.stages import Staging
+from xray.story.cutting.patterns import Layer
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.norms import Norm as FoundNorm

@@ -1,7 +1,6 @@
-"""Layers: where the pattern of stages begins again; and groups of layers that are alike."""
+"""Groups of layers that are alike."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,11 +10,11 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROP_PATHS, DROPOUTS, SUMS
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.body.stages import Staging, find_own_bend
+from xray.story.body.stages import find_own_bend
 from xray.story.body.widths import (
+    count_learned,
     count_shared_sets,
     is_shared,
     join_parts,
@@ -28,122 +27,16 @@ from xray.story.body.widths import (
     width_of,
 )
 from xray.story.branches.operands.sides import read_sides
+from xray.story.cutting.patterns import Layer
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import are_masked, read_scored
 from xray.story.recognition.values.padding import read_proven
 
-LONGEST_PATTERN = 12
-MIXING = ("mix", "cross", "unknown")
-KINDS = {"feed_forward": "think", "experts": "think", "convolution": "convolve", "stream_mixing": "think"}
-KINDS |= {"unknown": "unknown"}
-"""What a stage is for a layer by its first branch, if none looks at other places; any other mixes places."""
-Layer = tuple[Staging, ...]
 Mask = MaskFacts | Literal["unknown", "none"]
 """What is recorded of a mask; "unknown" where nothing is, "none" where scores meet no mask."""
 
 IN_A_LIST = re.compile(r"\.\d+(?=\.)")
 """What the path of a block has for its place in a list."""
-
-
-def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
-    """Stages in layers: by the shortest pattern that comes again to the end, else where one mixes places anew."""
-    kinds = [name_coarse(staging.stage) for staging in stagings]
-    for names in (kinds, ["mix" if kind == "convolve" else kind for kind in kinds]):
-        length = find_period(names)
-        if length is not None:
-            cuts = [place for place in range(len(kinds)) if place % length == 0 or begins_anew(names, place, length)]
-            return [tuple(stagings[one:other]) for one, other in pairwise([*cuts, len(kinds)])]
-    length = find_long_pattern(kinds)
-    if length is not None:
-        cuts = [*range(0, len(kinds) + 1, length), len(kinds)]
-        return [tuple(stagings[one:other]) for one, other in pairwise(cuts) if one < other]
-    layers: list[list[Staging]] = []
-    held: set[str] = set()
-    for staging, kind in zip(stagings, kinds, strict=True):
-        is_again = "think" in held if kind == "unknown" else kind in held and not staging.stage.since
-        if not layers or is_again or (kind in ("mix", "both") and held):
-            layers.append([])
-            held = set()
-        layers[-1].append(staging)
-        held.add(kind)
-    return [tuple(layer) for layer in layers]
-
-
-def hold_together(layers: Sequence[Layer]) -> list[Layer]:
-    """Layers, those made one through which a branch reaches that is added some sums behind where it began.
-
-    They stay as they are where one layer would be led to the next by such branches all the way.
-    """
-    joined = [*layers]
-    for staging in [staging for layer in layers for staging in layer if staging.stage.since]:
-        last = next(number for number, layer in enumerate(joined) if any(one is staging for one in layer))
-        first, sums = last, sum(one.joints[0].add < staging.joints[0].add for one in joined[last])
-        while sums < (staging.stage.since or 0) and first > 0:
-            first -= 1
-            sums += len(joined[first])
-        whole = tuple(one for layer in joined[first : last + 1] for one in layer)
-        if any(one.stage.since for layer in joined[first:last] for one in layer):
-            return [*layers]
-        if first < last and len(whole) <= LONGEST_PATTERN:
-            joined[first : last + 1] = [whole]
-    return joined
-
-
-def join_cuts(stagings: Sequence[Staging], cut: Sequence[Sequence[Layer]]) -> list[Layer]:
-    """The layers of a tower: those of its chains, unless one pattern goes through all of them with fewer layers."""
-    own = [layer for layers in cut for layer in layers]
-    if len(cut) > 1 and find_period([name_coarse(staging.stage) for staging in stagings]) is not None:
-        whole = cut_layers(stagings)
-        return whole if len(whole) < len(own) else own
-    return own
-
-
-def find_period(kinds: Sequence[object]) -> int | None:
-    """After how many stages a pattern comes again, all the way to the end; None if none does."""
-    for length in range(1, min(LONGEST_PATTERN, len(kinds) // 2) + 1):
-        if len(kinds) % length == 0 and all(one == kinds[place % length] for place, one in enumerate(kinds)):
-            return length
-    return None
-
-
-def find_long_pattern(kinds: Sequence[str]) -> int | None:
-    """The same where something shorter than the pattern follows its last time (FastSpeech 2); it comes three times."""
-    for length in range(3, min(LONGEST_PATTERN, len(kinds) // 3) + 1):
-        rest = len(kinds) % length
-        if find_period(kinds[: len(kinds) - rest]) == length:
-            return length
-    return None
-
-
-def runs_on(stagings: Sequence[Staging], pieces: Sequence[Layer], layers: Sequence[Layer]) -> bool:
-    """Whether blocks had to be cut, and one pattern goes through all of them with fewer layers than there are (UViT).
-
-    So blocks of two lists are called in turn, of which one holds two sums that are alike.
-    """
-    kinds = [name_coarse(one.stage) for one in stagings]
-    return len(layers) > len(pieces) > len(cut_layers(stagings)) and find_period(kinds) is not None
-
-
-def begins_anew(kinds: Sequence[str], place: int, length: int) -> bool:
-    """Whether a layer begins in the middle of a pattern: each of its parts mixes places first, and thinks last.
-
-    So it is where some layers look at another tower and others do not (BLIP-2, Mllama).
-    """
-    first, last = kinds[0], kinds[length - 1]
-    return first in MIXING and last == "think" and kinds[place] in MIXING and kinds[place - 1] == "think"
-
-
-def name_coarse(stage: Stage) -> str:
-    """What a stage is for a layer: it mixes places, looks at another tower, or thinks about each place alone.
-
-    Convolutions beside each other are no layer's: what they make may be of another kind (FastSpeech 2's predictors).
-    """
-    if stage.parallel and ({one.part for one in stage.branches} not in ({"attention"}, {"feed_forward"})):
-        return "both"
-    branch = next((one for one in stage.branches if isinstance(one, Looking)), stage.branches[0])
-    if isinstance(branch, Looking):
-        return "mix" if branch.source == "self" else "cross"
-    return KINDS.get(branch.part, "mix")
 
 
 def group_layers(
@@ -252,17 +145,6 @@ def blur(stage: Stage) -> Stage:
     """A stage without what tells one layer from another by its place alone: paths."""
     branches = tuple(replace(branch, paths=()) if isinstance(branch, Unknown) else branch for branch in stage.branches)
     return replace(stage, branches=branches)
-
-
-def count_learned(flow: Flow, staging: Staging, part: str | None = None) -> frozenset[tuple[str, int]]:
-    """How often each learned operation stands in the branches of a stage, or in those of one kind; not in experts.
-
-    So a convolution alone is none that goes on to a wider row and back (RepMixer of MobileCLIP), and an attention that
-    chooses keys none that looks at those which an earlier layer chose (HY). Of experts some are idle, others elsewhere.
-    """
-    branches = [one for one in staging.branches if one.branch.part != "experts" and part in (None, one.branch.part)]
-    learned = (node for one in branches for node in one.region.inner if flow.is_leaf(node) and flow.steps[node].params)
-    return frozenset(Counter(map(flow.op, learned)).items())
 
 
 def list_masks(flow: Flow, layer: Layer) -> tuple[Mask, ...]:

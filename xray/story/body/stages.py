@@ -46,7 +46,6 @@ from xray.story.recognition.between import (
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.statistics import is_of_weights
-from xray.story.streams.chains import is_numbered
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
@@ -387,10 +386,3 @@ def find_own_bend(flow: Flow, staging: Staging) -> int | None:
     is_normed = stage.norm.is_behind_sum and any(norm.end > last for norm in staging.norms)
     is_plain = not (staging.left or is_normed or staging.behind or stage.stream_scale or stage.replaces)
     return find_bend_behind(flow, last) if is_plain else None
-
-
-def are_added_within(flow: Flow, pieces: Sequence[Sequence[Staging]]) -> bool:
-    """Whether the blocks of a list add up several sublayers themselves, as many in each: they are layers (DiGress)."""
-    blocks = [{next(flow.parents(one.joints[0].add), -1) for one in piece} for piece in pieces]
-    are_alike = len({*map(len, pieces)}) == 1 < len(pieces[0])
-    return are_alike and all(len(one) == 1 and is_numbered(flow, one) for one in blocks)

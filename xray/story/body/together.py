@@ -11,11 +11,11 @@ from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Link, Tower
-from xray.story.body.layers import Layer
 from xray.story.body.naming import change_tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.widths import find_lender, list_working
+from xray.story.cutting.patterns import Layer
 from xray.story.recognition.between import Region
 from xray.story.recognition.curved_sites import STEPS
 

@@ -17,11 +17,11 @@ from xray.ir.flow.regrouping import MAP, are_spread, count_laid_apart, follow, l
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, FeedForward, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
-from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import end_of, learned_paths
 from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.lengths import list_moves_before, runs_along
+from xray.story.cutting.patterns import Layer
 from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import list_between
 from xray.story.passages.channels import lay_last

@@ -23,8 +23,8 @@ from xray.story.body.last_norms import (
     norm_within_skip,
     take_norm,
 )
-from xray.story.body.layers import Layer, cut_layers, group_layers, hold_together, join_cuts, leave_bends
-from xray.story.body.numbered import cut_by_blocks, cut_by_lists, list_beside, list_spans, read_numbered
+from xray.story.body.layers import group_layers, leave_bends
+from xray.story.body.numbered import list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     count_mixed,
@@ -37,12 +37,15 @@ from xray.story.body.told_layers import (
     tell_windows,
 )
 from xray.story.body.widths import brings_to_width, end_of, shape_of
+from xray.story.cutting.beside import list_beside
+from xray.story.cutting.cut import cut_tower
+from xray.story.cutting.patterns import Layer
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_counted
-from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes, only_puts_back
+from xray.story.passages.bridges import Bridging, find_bridges, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
@@ -155,7 +158,7 @@ def read_tower(
     `shared` are convolutions before one of them and what was made of these, from which its entrance may go on (D-FINE).
     """
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
-    cut: list[list[Layer]] = []
+    runs: list[list[Staging]] = []
     stagings: list[Staging] = []
     final: FoundNorm | None = None
     opening: list[Staging] = []
@@ -172,7 +175,7 @@ def read_tower(
             ending = last_norm(flow, chain.end)
             if ending is not None and is_of_last_block(flow, chain, ending):
                 own[-1] = take_norm(flow, own[-1], ending)
-        cut.append(cut_layers(own))
+        runs.append(own)
         stagings += own
         end = own_end(flow, own, chain)
         final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
@@ -184,9 +187,8 @@ def read_tower(
         final = final or norm_within_skip(flow, chain)
     if not opening and is_opening_alone(flow, stagings):
         opening.append(stagings.pop(0))
-        cut[0] = cut_layers([one for layer in cut[0] for one in layer if one is not opening[0]])
-    layers = hold_together(cut_by_blocks(flow, stagings) or cut_by_lists(flow, stagings) or join_cuts(stagings, cut))
-    layers = leave_between(flow, layers, sites)
+        runs[0] = [one for one in runs[0] if one is not opening[0]]
+    layers = cut_tower(flow, runs, sites)
     if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)

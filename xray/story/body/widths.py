@@ -186,3 +186,14 @@ def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
     beside = [flow.steps[node] for node in stagings[0].joints[0].past if is_linear(flow, node)]
     widens = any(step.inputs[0].shape[-1] != step.outputs[0].shape[-1] for step in beside)
     return widens and [one.stage.branches[0].part for one in stagings[:2]] == ["feed_forward", "attention"]
+
+
+def count_learned(flow: Flow, staging: Staging, part: str | None = None) -> frozenset[tuple[str, int]]:
+    """How often each learned operation stands in the branches of a stage, or in those of one kind; not in experts.
+
+    So a convolution alone is none that goes on to a wider row and back (RepMixer of MobileCLIP), and an attention that
+    chooses keys none that looks at those which an earlier layer chose (HY). Of experts some are idle, others elsewhere.
+    """
+    branches = [one for one in staging.branches if one.branch.part != "experts" and part in (None, one.branch.part)]
+    learned = (node for one in branches for node in one.region.inner if flow.is_leaf(node) and flow.steps[node].params)
+    return frozenset(Counter(map(flow.op, learned)).items())

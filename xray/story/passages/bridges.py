@@ -11,10 +11,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
-from xray.story.body.layers import Layer, cut_layers
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import end_of, find_width
 from xray.story.branches.convolutions import looks_back
+from xray.story.cutting.patterns import Layer
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import describe_joining, multiplies_earlier, read_merging
@@ -38,7 +38,6 @@ from xray.story.recognition.between import (
 )
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.resamplers import count_heads_at, count_rows
-from xray.story.streams.joints import Joint
 from xray.story.streams.put_beside import (
     RowsBeside,
     find_rows_beside,
@@ -47,7 +46,7 @@ from xray.story.streams.put_beside import (
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
 
-MOST_STEPS, FEWEST_LAYERS = 60, 4
+MOST_STEPS = 60
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 
 
@@ -143,52 +142,6 @@ def only_puts_back(flow: Flow, bridging: Bridging) -> bool:
 def list_beside(layer: Layer) -> frozenset[int]:
     """The steps of a layer that work on anything beside the stream."""
     return frozenset[int]().union(*(joint.region.beside | joint.region.inner for one in layer for joint in one.joints))
-
-
-def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> list[Layer]:
-    """Layers without the sums that stand between two of them, beside all of their blocks: these are bridges.
-
-    So letters are guessed once, in the middle of an encoder, and what is sure of them is added (Granite Speech). Where
-    this comes behind more than a quarter of the layers, it is a part of them that is written beside their blocks. What
-    stood in one layer with such a sum is cut anew (DehazeFormer). What was there before all layers, and is worked into
-    the stream between any two of them, is no layer however often (an equilibrium model's input).
-    """
-    holders = {id(one): frozenset(flow.parents(one.joints[0].add)) for layer in layers for one in layer}
-    shared = frozenset[int]() if not holders else frozenset.intersection(*holders.values())
-    apart = [one for layer in layers for one in layer if holders[id(one)] == shared]
-    worked_in = {id(one) for one in apart if is_worked_in(layers[0][0].joints[0].stream, one.joints[0])}
-    if len(worked_in) > 1:
-        return leave_between(flow, cut_without(layers, worked_in), sites)
-    left = cut_without(layers, {id(one) for one in apart})
-    if not 0 < FEWEST_LAYERS * len(apart) <= len(left) or any(
-        frozenset.intersection(*(holders[id(one)] for one in layer)) == shared for layer in left
-    ):
-        return [*layers]
-    between = frozenset[int]().union(*(one.nodes for one in find_bridges(flow, left, sites)))
-    return left if all(one.nodes <= between for one in apart) else [*layers]
-
-
-def is_worked_in(begun: int | None, joint: Joint) -> bool:
-    """Whether a sum behind others adds to the stream what was made of the rows with which that began, or before."""
-    start = joint.region.start
-    return joint.since > 0 and begun is not None and start is not None and start <= begun
-
-
-def cut_without(layers: Sequence[Layer], apart: Collection[int]) -> list[Layer]:
-    """Layers without some sums; those behind one that stood in a layer before others are cut again."""
-    runs: list[list[Layer]] = [[]]
-    anew = set[int]()
-    for layer in layers:
-        cuts = [-1, *(place for place, one in enumerate(layer) if id(one) in apart), len(layer)]
-        for before, cut in pairwise(cuts):
-            runs += [[]] if before >= 0 else []
-            runs[-1] += [layer[before + 1 : cut]] if cut > before + 1 else []
-            anew |= {len(runs)} if before >= 0 and runs[-1] else set()
-    return [
-        layer
-        for number, run in enumerate(runs, 1)
-        for layer in (cut_layers([one for layer in run for one in layer]) if number in anew else run)
-    ]
 
 
 def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, Region]]:

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS, SIDE_BY_SIDE, SUMS
-from xray.story.body.layers import Layer
 from xray.story.body.widths import end_of
+from xray.story.cutting.patterns import Layer
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm, find_norm

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.weights import by_module, gather_weights, list_above, list_worked
 from xray.story.anatomy.tree import Untold
-from xray.story.body.numbered import find_own_block, find_work
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
+from xray.story.cutting.blocks import find_own_block, find_work
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_inner, list_modules
 from xray.story.sheet.parts import list_learned_for_many

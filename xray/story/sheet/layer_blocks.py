@@ -12,9 +12,9 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.flow.remembering import once, once_for
 from xray.ir.flow.weights import gather_weights, list_worked
 from xray.ir.trace import Step
-from xray.story.body.numbered import find_own_block, find_work
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.cutting.blocks import find_own_block, find_work
 
 Layer = Sequence[Staging]
 MEMBER = re.compile(r"(?<![^.])\d+(?![^.])")

@@ -1,0 +1,1 @@
+"""How the sums of a stream are cut into layers."""

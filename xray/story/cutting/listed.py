@@ -1,0 +1,117 @@
+"""Layers as the model's own blocks hold them."""
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from xray.ir.flow.dataflow import Flow
+from xray.story.body.stages import Staging
+from xray.story.body.widths import count_learned
+from xray.story.cutting.blocks import (
+    Holders,
+    are_of_one_class,
+    count_shared,
+    name_lists,
+    read_holders,
+    split_at_blocks,
+)
+from xray.story.cutting.patterns import LONGEST_PATTERN, Layer, cut_by_pattern, find_period, name_coarse, runs_on
+
+
+def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
+    """Stages in layers as the model's own blocks hold them; None where no blocks beside each other hold all sums.
+
+    Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
+    pattern of parts comes again (Nemotron-H). None too where that leaves something longer than any pattern.
+    """
+    holders = read_holders(flow, stagings)
+    pieces = split_at_blocks(stagings, holders)
+    if is_one_block(pieces, holders):
+        return [tuple(stagings)]
+    if len(pieces) < 2:
+        return None
+    if not all(map(does_mix_places, pieces)):
+        parts = [branch.part for one in stagings for branch in one.stage.branches]
+        if not are_of_one_class(pieces, holders):
+            return None
+        lists = [name_lists(split_at_blocks(piece, holders), holders) for piece in pieces]
+        if find_period(parts) is not None and not any(map(any, lists)):
+            return [*pieces] if are_added_within(pieces, holders) else None
+    return None if runs_on(stagings, pieces, found := cut_pieces(flow, pieces, holders) or []) else found or None
+
+
+def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[Layer] | None:
+    """The layers that blocks hold, those cut again that are stages; None where one of them is longer than any pattern.
+
+    Stages hold blocks of one class (Swin) or list, two of these alike in a row, that each mix places or are all alike
+    (CAFormer). Blocks of a sum each, none of them alike that mix places, are sublayers (SHViT) unless of a known list.
+    """
+    layers: list[Layer] = []
+    lists = set[str]()
+    while pieces:
+        piece, *pieces = pieces
+        inner = split_at_blocks(piece, holders)
+        names = name_lists(inner, holders)
+        name = names[0] if len(set(names)) == 1 else ""
+        told = [tuple(tell_kind(flow, staging) for staging in one) for one in inner]
+        alike = (one[0] if one == other else "" for one, other in pairwise(zip(names, told, strict=True)))
+        is_listed = name in lists or any(alike)
+        is_stage = len(inner) > 1 and are_of_one_class(inner, holders)
+        looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told if len(kinds) == 1}
+        are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
+        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and (name in lists or not are_sublayers(inner)):
+            pieces = [*inner, *pieces]
+            lists |= {name} - {""}
+            continue
+        kinds = [tell_kind(flow, one) for one in piece]
+        mixing = [kind for kind in kinds if kind[0] != "think"]
+        comes_again = bool(mixing) and find_period(kinds) is not None
+        is_stage = is_stage or (is_listed and told[0] == told[1])
+        is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
+        layers += cut_by_pattern(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
+    return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def tell_kind(flow: Flow, staging: Staging) -> tuple[str, Collection[tuple[str, int]]]:
+    """What a stage is for a layer, and what its convolutions are made of."""
+    return name_coarse(staging.stage), count_learned(flow, staging, "convolution")
+
+
+def is_one_block(pieces: Sequence[Layer], holders: Holders) -> bool:
+    """Whether one block of a list holds all stages, which are no pattern that comes again.
+
+    It adds all up itself (PARSeq's one), or holds blocks of a sum each, no two of those alike that mix places (DCP).
+    """
+    stagings = [one for piece in pieces for one in piece]
+    own = [holders[id(one)] for one in stagings]
+    shared = own[0][: count_shared(own)]
+    kinds = [name_coarse(one.stage) for one in stagings]
+    if find_period(kinds) is not None:
+        return False
+    if len(pieces) < 2:
+        return all(held == shared for held in own) and bool(shared) and shared[-1].is_numbered
+    return are_sublayers(pieces) and "think" in kinds and any(one.is_numbered for one in shared)
+
+
+def are_sublayers(pieces: Sequence[Layer]) -> bool:
+    """Whether blocks hold a sum each, and no two of them that mix places do so alike."""
+    kinds = [name_coarse(one.stage) for piece in pieces for one in piece]
+    mixing = [kind for kind in kinds if kind != "think"]
+    return len(kinds) == len(pieces) and len({*mixing}) == len(mixing)
+
+
+def count_maps(flow: Flow, piece: Layer) -> int:
+    """How many sizes of map the sums of a piece have: more than a layer has, be it that it makes one smaller (Emu3)."""
+    shapes = [flow.output(one.joints[0].add).shape for one in piece]
+    return len({shape[2:] for shape in shapes if len(shape) == len(("batch", "channels", "height", "width"))})
+
+
+def does_mix_places(layer: Layer) -> bool:
+    """Whether one of its stages lets places see each other."""
+    return any(name_coarse(staging.stage) != "think" for staging in layer)
+
+
+def are_added_within(pieces: Sequence[Layer], holders: Holders) -> bool:
+    """Whether the blocks of a list add up several sublayers themselves, as many in each: they are layers (DiGress)."""
+    blocks = [{holders[id(one)][-1] for one in piece} for piece in pieces]
+    are_alike = len({*map(len, pieces)}) == 1 < len(pieces[0])
+    return are_alike and all(len(own) == 1 and all(one.is_numbered for one in own) for own in blocks)
