@@ -1,7 +1,7 @@
 """Towers: a stream with its layers, what it reads, and the steps before the first layer."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site, count_pairs
@@ -11,35 +11,17 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
-from xray.story.body.last_norms import (
-    ends_as_another,
-    goes_past,
-    is_end_of_layer,
-    is_of_keys,
-    is_of_last_block,
-    is_of_way_on,
-    is_used,
-    last_norm,
-    norm_within_skip,
-    take_norm,
-)
 from xray.story.body.layers import group_layers, leave_bends
 from xray.story.body.numbered import list_spans, read_numbered
-from xray.story.body.stages import Staging, find_own_bend, read_stage
+from xray.story.body.stages import Staging, find_own_bend
 from xray.story.body.told_layers import (
     count_mixed,
-    fill_windows,
     read_turns,
     tell_again,
-    tell_by_layer,
-    tell_cut_stream,
-    tell_rejoined,
-    tell_windows,
 )
-from xray.story.body.widths import brings_to_width, end_of, shape_of
-from xray.story.cutting.beside import list_beside
-from xray.story.cutting.cut import cut_tower
+from xray.story.body.widths import shape_of
 from xray.story.cutting.patterns import Layer
+from xray.story.cutting.stack import read_stack
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
@@ -48,15 +30,12 @@ from xray.story.entrance.tables import looks_up_counted
 from xray.story.passages.bridges import Bridging, find_bridges, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
-from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
+from xray.story.recognition.mixed_streams import count_divisions, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.resamplers import Resampler
-from xray.story.streams.chains import Chain, count_streams, list_stream_norms
+from xray.story.streams.chains import Chain, count_streams
 from xray.story.streams.corrected import Correction
-from xray.story.streams.put_back import list_put_back
-from xray.story.streams.scaled_streams import find_cleared, find_factor_behind, list_learned_behind
-from xray.story.streams.shortcuts import find_any_norm, with_turns
 from xray.story.streams.taps import Tap
 
 MOST_BEHIND = 200
@@ -158,50 +137,14 @@ def read_tower(
     `shared` are convolutions before one of them and what was made of these, from which its entrance may go on (D-FINE).
     """
     entrance = read_entrance(flow, chains[0].start, chains[0].joints[0].add, {*names, *shared})
-    runs: list[list[Staging]] = []
-    stagings: list[Staging] = []
-    final: FoundNorm | None = None
-    opening: list[Staging] = []
-    sums = [joint.add for chain in chains for joint in chain.joints]
-    for chain in chains:
-        own = tell_windows(flow, read_stagings(flow, chain, sites, {**beside, **names}))
-        own = tell_cut_stream(flow, entrance.reads, own, chains[-1].end, stagings)
-        if not stagings and (is_opening(own) or brings_to_width(flow, own)):
-            opening.append(own.pop(0))
-        if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
-            ending = last_norm(flow, chain.end)
-            own = own if ending is None else [take_norm(flow, own[0], ending)]
-        elif chain is not chains[-1] and not own[-1].stage.norm.is_behind_sum:
-            ending = last_norm(flow, chain.end)
-            if ending is not None and is_of_last_block(flow, chain, ending):
-                own[-1] = take_norm(flow, own[-1], ending)
-        runs.append(own)
-        stagings += own
-        end = own_end(flow, own, chain)
-        final = last_norm(flow, find_end(flow, chain.joints[-1].mixing, end))
-        is_final = final is not None and not goes_past(flow, end, final) and is_used(flow, final.end)
-        if final is not None and (
-            not is_final or is_of_keys(flow, end, final, sites) or is_of_way_on(flow, sums, final)
-        ):
-            final = None
-        final = final or norm_within_skip(flow, chain)
-    if not opening and is_opening_alone(flow, stagings):
-        opening.append(stagings.pop(0))
-        runs[0] = [one for one in runs[0] if one is not opening[0]]
-    layers = cut_tower(flow, runs, sites)
-    if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
-        layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
-        stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
-    layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
-    layers = tell_by_layer(flow, layers)
-    stagings = [one for layer in layers for one in layer]
+    stack = read_stack(flow, chains, sites, {**beside, **names}, entrance.reads)
+    layers, final, sums = stack.layers, stack.final, {joint.add for chain in chains for joint in chain.joints}
     parts, nodes = entrance.parts, set(entrance.nodes)
-    if opening:
-        parts = (*parts, *map(name_opening, opening))
-        parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
-        for one in opening:
-            nodes |= one.nodes
-        nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
+    if stack.opening:
+        parts = (*parts, *map(name_opening, stack.opening))
+        parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in stack.opening)
+        nodes = nodes.union(*(one.nodes for one in stack.opening))
+        nodes |= walk_on(flow, stack.opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
     put_back = {one.bridge.before for one in bridges if one.bridge.earlier and flow.op(one.end) in SIDE_BY_SIDE}
@@ -210,7 +153,7 @@ def read_tower(
     layers = leave_bends(flow, layers, groups)
     stagings = [one for layer in layers for one in layer]
     widths = {group.d_model for group in groups}
-    streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
+    streams = sums | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)
     condition = condition or find_looked_at(flow, layers, streams)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
@@ -307,85 +250,10 @@ def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
 
 
-def is_opening(stagings: Sequence[Staging]) -> bool:
-    """Whether a chain begins with a convolution that comes once, before all layers, as places do (wav2vec 2.0)."""
-    parts = [one.stage.branches[0].part for one in stagings]
-    return (
-        len(parts) > 1
-        and parts[0] == "convolution"
-        and "convolution" not in parts[1:]
-        and stagings[0].stage.norm.place in ("none", "after")
-    )
-
-
-def is_opening_alone(flow: Flow, stagings: Sequence[Staging]) -> bool:
-    """Whether a convolution before all layers is in no block, while blocks hold all that looks (GC ViT's stem)."""
-    first, second = stagings[0], [*stagings[1:2], None][0]
-    is_near = second is not None and second.joints[0].stream == end_of((first,))
-    is_mixed = first.stage.branches[0].part == "convolution" and first.stage.norm.place != "before"
-    return is_mixed and not is_near and id(first) in list_beside(flow, stagings)
-
-
 def name_opening(staging: Staging) -> EntrancePart:
     """What stands before all layers, as a part of the entrance."""
     is_mixed = staging.stage.branches[0].part == "convolution"
     return EntrancePart("convolution" if is_mixed else "projection", added=is_mixed and not staging.stage.replaces)
-
-
-def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mapping[int, str]) -> list[Staging]:
-    """The stages of a chain: sums whose branches began at one point of the stream are one stage."""
-    found: list[Staging] = []
-    place = 0
-    while place < len(chain.joints):
-        together = [chain.joints[place]]
-        while place + 1 < len(chain.joints) and chain.joints[place + 1].stream == together[0].stream:
-            place += 1
-            together.append(chain.joints[place])
-        following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
-        after = list_stream_norms(flow, together[-1], following)
-        if not after and found and found[-1].stage.norm.is_behind_sum:
-            norm = last_norm(flow, chain.end if following is None else together[-1].add)
-            begins_next = following is not None and norm is not None and norm.end in following.region.inner
-            begins_next = begins_next or together[-1].replaces  # a norm of its own it would end with
-            after = [] if norm is None or begins_next else [with_turns(flow, norm)]
-        if following is None and after and any(one.stage.norm.times for one in found):
-            after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]
-        stage = read_stage(flow, together, after, sites, names)
-        if following is None and after and leaves_bare(found, stage):
-            after, stage = [], read_stage(flow, together, [], sites, names)
-        goes_on = following is not None or any(one.stage.stream_scale for one in found)
-        if goes_on and not after and find_factor_behind(flow, together[-1].add) is not None:
-            stage = replace(stage, stage=replace(stage.stage, stream_scale="after"))
-        learned = [] if after else list_learned_behind(flow, together[-1].add)
-        if learned:
-            stage = replace(stage, stage=replace(stage.stage, stream_scale="learned after"), behind=tuple(learned))
-        cleared = find_cleared(flow, after[-1].end if after else together[-1].add)
-        if cleared is not None and (following or any(one.stage.cleared for one in found)):
-            stage = replace(stage, stage=replace(stage.stage, cleared=True), behind=(*stage.behind, cleared))
-        found.append(stage)
-        place += 1
-    return found
-
-
-def leaves_bare(stagings: Sequence[Staging], last: Staging) -> bool:
-    """Whether no sum of the same kind has a norm behind it: that behind the last one is the tower's then (CCT)."""
-    kinds = [branch.part for branch in last.stage.branches]
-    alike = [one.stage for one in stagings if kinds == [branch.part for branch in one.stage.branches]]
-    return bool(alike) and not any(one.norm.is_behind_sum for one in alike)
-
-
-def norm_behind(flow: Flow, norm: FoundNorm) -> FoundNorm | None:
-    """The norm that alone reads what another one makes; None if there is none, or more reads it."""
-    readers = flow.readers.get(norm.end, ())
-    found = [other for reader in readers if (other := find_any_norm(flow, reader)) is not None]
-    return found[0] if len(readers) == 1 == len(found) and found[0].origin == norm.end else None
-
-
-def own_end(flow: Flow, stagings: Sequence[Staging], chain: Chain) -> int:
-    """The step that ends the last stage of a chain: its last sum, its rows put back, or the stage's norm of that."""
-    norms = stagings[-1].norms if stagings else ()
-    ends = [chain.end, *list_put_back(flow, chain.end)]
-    return max([*ends, *(norm.end for norm in norms if norm.origin is not None and norm.origin >= chain.end)])
 
 
 def is_causal(groups: Sequence[Group]) -> bool | None:
