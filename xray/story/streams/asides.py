@@ -1,6 +1,7 @@
 """Asides: places that are added to a stream for what asks and is asked alone, and what branches have besides."""
 
 from collections.abc import Collection
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -96,14 +97,18 @@ def goes_past(flow: Flow, stream: int | None, add: int) -> bool:
 
 
 def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
-    """Whether a branch reads other parts of each row that a step cuts than the one it is added to (T2T-ViT, Mega)."""
+    """Whether a branch reads other parts of each row that a step cuts than the one it is added to (T2T-ViT, Mega).
+
+    Of what is cut otherwise it reads others alone: the shift of an adaptive norm is no stream (AnyFlow).
+    """
     (record, here), *_ = list(flow.given(add))[number:]
     while here is not None and here != region.start and flow.makers[here]:
         step = flow.steps[here]
-        if len(step.outputs) > 1 and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]:
+        if len(step.outputs) > 1 and prod(step.outputs[0].shape) < prod(step.inputs[0].shape):
             inside = (node for node in flow.leaf_readers(here) if node in region.inner)
             read = {one.output for node in inside for one, maker in flow.given(node) if maker == here}
-            return bool(read - {record.output})
+            is_of_rows = step.outputs[0].shape[-1] < step.inputs[0].shape[-1]
+            return bool(read - {record.output}) and (is_of_rows or record.output not in read)
         record, here = next(flow.given(here))
     return False
 

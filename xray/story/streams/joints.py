@@ -390,6 +390,8 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
             region = find_region(flow, here, branch) if here < branch and begins else None
             if region is not None and (leave_before(flow, region, way) or is_other_stream(flow, branch, region, known)):
                 break
+            if region is not None and is_part(flow, place, stream_number, region):
+                break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 start = start_before_norm(flow, here, place)
                 region = region if start == here else find_region(flow, start, branch) or region
