@@ -152,3 +152,29 @@ def test_the_stream_is_led_to_what_lies_beside_it():
 
     assert [node.key for node in chart.nodes if node.label == "BESIDE THE STREAM"] == [chart.feet[-1]]
     assert len(chart.feet) > 1
+
+
+class OfSome(nn.Module):
+    """Some channels of each row look, normed by themselves; the others may stand beside what these find (SHViT)."""
+
+    def __init__(self, *, past):
+        super().__init__()
+        self.past, self.norm, self.qkv = past, nn.LayerNorm(7), nn.Linear(7, 21)
+        self.end = nn.Linear(WIDTH if past else 7, WIDTH)
+
+    def forward(self, x):
+        own, others = x.split([7, WIDTH - 7], dim=-1)
+        query, key, value = self.qkv(self.norm(own)).chunk(3, dim=-1)
+        seen = (query @ key.mT / 7**0.5).softmax(-1) @ value
+        return x + self.end(torch.cat([seen, others], dim=-1) if self.past else seen)
+
+
+@pytest.mark.parametrize("past", [True, False])
+def test_channels_that_stand_beside_what_others_find_come_from_the_stream(past):
+    layers = (part for _ in range(2) for part in (OfSome(past=past), FeedForwardPart()))
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
+
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 5, WIDTH)))
+
+    chart = column.frames[0].panels[0].chart
+    assert [chart.node(key).label for key in chart.feet] == ["LAYER NORM", *["SIDE BY SIDE"] * past]

@@ -134,7 +134,10 @@ def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int], st
 
 
 def lead_past(flow: Flow, chart: Chart, stream: int | None, within: Collection[int]) -> Chart:
-    """The chart with the stream led past the norm at its foot to boxes that read the stream itself."""
+    """The chart with the stream led past the norm at its foot to boxes that read the stream itself.
+
+    Be it that they put a part of it beside what is made of the other one (SHViT).
+    """
     owners = {place: node.key for node in chart.nodes for place in list_places(flow, node)}
     past: list[str] = []
     for edge in chart.edges:
@@ -143,7 +146,8 @@ def lead_past(flow: Flow, chart: Chart, stream: int | None, within: Collection[i
             read = list_reached(flow, node, owners, {*within, stream} if stream is not None else within)
             past += [node.key] if stream in read and edge.source not in {owners.get(place) for place in read} else []
     edges = tuple(edge for edge in chart.edges if edge.source != "opening" or edge.target not in past)
-    return replace(chart, edges=edges, feet=(*chart.feet, *past))
+    past += [node.key for node in chart.nodes if lays_beside(flow, node, stream, owners)]
+    return replace(chart, edges=edges, feet=tuple(dict.fromkeys((*chart.feet, *past))))
 
 
 def reads_itself(flow: Flow, node: Node, stream: int | None) -> bool:
