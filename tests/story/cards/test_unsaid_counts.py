@@ -262,3 +262,43 @@ class Losing(nn.Module):
 
 def test_how_many_rows_chose_each_expert_is_counted_with_what_is_made_of_it():
     assert count_in(Losing(), torch.arange(14).view(2, 7))["mean"] == 2 * LAYERS
+
+
+class Asking(nn.Module):
+    """An attention whose queries may be given, and a feed-forward (GC ViT)."""
+
+    def __init__(self, *, given):
+        super().__init__()
+        self.norm, self.made, self.out = nn.LayerNorm(WIDE), nn.Linear(WIDE, (3 - given) * WIDE), nn.Linear(WIDE, WIDE)
+        self.think = nn.Sequential(nn.LayerNorm(WIDE), nn.Linear(WIDE, 31), nn.GELU(), nn.Linear(31, WIDE))
+
+    def forward(self, x, asked):
+        parts = [one.unflatten(-1, (2, -1)).transpose(1, 2) for one in self.made(self.norm(x)).split(WIDE, -1)]
+        query, key, value = parts if len(parts) == 3 else (asked, *parts)
+        x = x + self.out(((query @ key.mT).softmax(-1) @ value).transpose(1, 2).flatten(2))
+        return x + self.think(x)
+
+
+class Turning(nn.Module):
+    """Layers of which every other one is given queries, made of what comes in by some layers (GC ViT's stage)."""
+
+    def __init__(self, levels):
+        super().__init__()
+        made = (part for _ in range(levels) for part in (nn.Conv1d(WIDE, WIDE, 1), nn.Tanh()))
+        self.asking, self.layers = nn.Sequential(*made), nn.ModuleList(Asking(given=one) for one in (False, True) * 2)
+
+    def forward(self, x):
+        x = x.mT
+        asked = self.asking(x).mT.unflatten(-1, (2, -1)).transpose(1, 2)
+        x = x.mT
+        for layer in self.layers:
+            x = layer(x, asked)
+        return x
+
+
+def test_what_runs_before_a_layer_and_is_made_for_others_is_no_part_of_it_and_counted_as_often_as_it_runs():
+    model = nn.Sequential(nn.Linear(WIDE, WIDE), *map(Turning, (1, 2)))
+
+    columns = read_columns(xray.trace(model.eval(), torch.rand(2, 5, WIDE)))
+
+    assert {name: dict(ops) for name, ops in list_unsaid(columns)} == {"elsewhere": {"conv1d": 3, "tanh": 3}}

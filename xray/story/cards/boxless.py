@@ -125,10 +125,11 @@ def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
     And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`. What
     that block makes beside the way of the rows is the stage's, be it before this begins (RAR).
     """
-    block = f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
+    block = name_block(flow, staging)
     found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
     beside = {node for node in list_beside(staging) if flow.steps[node].path.startswith(block)}
-    for node in sorted(beside.union(span_stage(staging), *(joint.region.inner for joint in staging.joints))):
+    own = beside.union(span_stage(staging), *(joint.region.inner for joint in staging.joints))
+    for node in sorted(own - list_passing(flow, staging)):
         paths = {flow.steps[node].path, flow.steps[node].path.removeprefix(block)}
         kinds = {(re.sub(r"\d+", "", path), flow.op(node)) for path in paths}
         found[node] = {(*kind, seen[kind]) for kind in kinds}
@@ -252,6 +253,7 @@ def list_rest(phases: Sequence[Column], added: Collection[int]) -> list[tuple[st
     within: dict[int, Staging | None] = {}
     for staging in sorted(stagings, key=lambda one: -len(span_stage(one))):
         within |= dict.fromkeys(span_stage(staging), staging)
+        within |= dict.fromkeys(list_passing(flow, staging), None)
     for staging in sorted(stagings, key=lambda one: id(one) in opened):
         within |= dict.fromkeys(staging.nodes, staging)
     conditions = (phase.towering.condition for phase in phases)
@@ -270,6 +272,20 @@ def span_stage(staging: Staging) -> range:
     """All that runs from the first step on the stream to the sum of a stage."""
     first = min((node for joint in staging.joints for node in joint.region.inner), default=0)
     return range(first, max(joint.add for joint in staging.joints) + 1)
+
+
+def list_passing(flow: Flow, staging: Staging) -> set[int]:
+    """What runs within a stage, yet outside of its block, and leads to later ones alone (GC ViT's queries)."""
+    span, block = span_stage(staging), name_block(flow, staging)
+    rest = {*span} - staging.nodes - {*flow.behind(span[-1], within=span.__contains__)}
+    rest = {node for node in rest if not flow.steps[node].path.startswith(block)}
+    led = {node for node in rest if any(reader not in span for reader in flow.readers.get(node, ()))}
+    return rest.intersection(flow.behind(*led, within=rest.__contains__))
+
+
+def name_block(flow: Flow, staging: Staging) -> str:
+    """The path of the block that holds the last sum of a stage, and what each one in it begins with."""
+    return f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
 
 
 def list_stood_for(phase: Column) -> set[int]:
