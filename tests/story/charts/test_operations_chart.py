@@ -108,6 +108,22 @@ def test_what_comes_from_elsewhere_and_stands_beside_is_drawn():
     assert labels_of(Padded(), rows(), rows()) == ["LINEAR", "SIDE BY SIDE", "LINEAR"]
 
 
+class Sequencing(nn.Module):
+    """Rows that are read one by one, from both ends, and again the other way (Sequencer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.across, self.down = (nn.LSTM(WIDTH, 3, batch_first=True, bidirectional=True) for _ in range(2))
+        self.last = nn.Linear(12, WIDTH)
+
+    def forward(self, x):
+        return self.last(torch.cat((self.across(x)[0], self.down(x.transpose(0, 1))[0].transpose(0, 1)), dim=-1))
+
+
+def test_what_reads_rows_one_by_one_has_a_box():
+    assert labels_of(Sequencing(), rows()) == [*["LSTM, BOTH WAYS"] * 2, "SIDE BY SIDE", "LINEAR"]
+
+
 def test_what_is_put_beside_itself_is_no_joint():
     class Doubled(Padded):
         def forward(self, x, counts=None):

@@ -24,7 +24,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.charts.alike import Turn, find_kept, find_runs
-from xray.story.charts.steps.operation_labels import LABELS
+from xray.story.charts.steps.operation_labels import LABELS, RECURRENT
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
@@ -238,7 +238,7 @@ def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:
     op = flow.op(node)
     if op.endswith("weight_norm"):
         return False
-    if is_linear(flow, node) or op in FINDINGS or op in SOFTMAXES or op in LOOKUPS or is_product(flow, node):
+    if is_linear(flow, node) or op in FINDINGS | SOFTMAXES | LOOKUPS | RECURRENT or is_product(flow, node):
         return True
     step = flow.steps[node]
     has_weights = any(len(record.shape) >= 2 and record.role == "parameter" for record in step.inputs)
