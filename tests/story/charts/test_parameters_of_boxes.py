@@ -210,16 +210,21 @@ class Written(nn.Conv2d):
 
 
 class Responding(nn.Module):
-    """Channels that stand last, times learned numbers and shifted by others, added to what came (ConvNeXt V2)."""
+    """Channels that stand last, times learned numbers and shifted by others, added to what came (ConvNeXt V2).
 
-    def __init__(self):
+    Be it in two steps, or `at_once` (timm's).
+    """
+
+    def __init__(self, *, at_once):
         super().__init__()
-        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
-        self.weight, self.bias = nn.Parameter(torch.ones(1, 1, 1, 8)), nn.Parameter(torch.ones(1, 1, 1, 8))
+        self.first, self.last, self.at_once = nn.Linear(8, 8), nn.Linear(8, 8), at_once
+        self.weight, self.bias = nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
 
     def forward(self, x):
-        made = self.first(x)
-        return self.last(self.weight * (made * made.norm(dim=(1, 2), keepdim=True)) + self.bias + made)
+        made, weight, bias = self.first(x), self.weight.view(1, 1, 1, -1), self.bias.view(1, 1, 1, -1)
+        shares = made * made.norm(dim=(1, 2), keepdim=True)
+        changed = torch.addcmul(bias, weight, shares) if self.at_once else weight * shares + bias
+        return self.last(changed + made)
 
 
 @pytest.mark.parametrize("standardised", [Standardised, Written])
@@ -232,8 +237,9 @@ def test_a_convolution_counts_the_weights_that_it_changes_before_it_uses_them(st
     ]
 
 
-def test_learned_numbers_of_channels_that_stand_last_are_a_box_before_the_sum():
-    nodes = chart_of(Responding(), torch.rand(2, 5, 7, 8)).nodes
+@pytest.mark.parametrize("at_once", [True, False])
+def test_learned_numbers_of_channels_that_stand_last_are_a_box_before_the_sum(at_once):
+    nodes = chart_of(Responding(at_once=at_once), torch.rand(2, 5, 7, 8)).nodes
 
     assert [(node.label, node.extra) for node in nodes][-3:] == [
         ("SCALE AND SHIFT", "16 parameters"),

@@ -31,7 +31,9 @@ OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool"
 FARTHEST = 30
 SPREADS = frozenset({"expand", "expand_as", "broadcast_to"})
 FEWEST_AXES = len(("batch", "channels", "place"))
-KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize", "addcmul"}
+AT_ONCE = frozenset({"addcmul", "addcmul_"})
+"""What adds a product to something in one step."""
+KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | AT_ONCE | {"normalize"}
 """What leaves the channels where they are, or moves them in a way that can be followed."""
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 """What is said where rows are multiplied by a mask: what is no place becomes 0."""
@@ -178,8 +180,8 @@ def keeps_axes(flow: Flow, node: int) -> bool:
 
 
 def step_back(flow: Flow, place: int) -> int | None:
-    """The step that made what a step works on: of two tensors the one that is not stretched, and was made last."""
-    shape, joins = flow.output(place).shape, flow.op(place) in SIDE_BY_SIDE | SUMS | SCALINGS
+    """The step that made what a step works on: of several the one that is not stretched, and was made last."""
+    shape, joins = flow.output(place).shape, flow.op(place) in SIDE_BY_SIDE | SUMS | SCALINGS | AT_ONCE
     makers = [
         (prod(record.shape), maker)
         for record, maker in flow.given(place)

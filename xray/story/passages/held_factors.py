@@ -7,7 +7,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SUMS, TIMES
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import list_given
-from xray.story.passages.channels import find_channels
+from xray.story.passages.channels import AT_ONCE, find_channels
 
 FEWEST_AXES = len(("batch", "channels", "place"))
 
@@ -15,8 +15,11 @@ FEWEST_AXES = len(("batch", "channels", "place"))
 def list_shift(flow: Flow, node: int) -> tuple[int, ...]:
     """The two steps that multiply each channel by a held number and add another, the last first; none for others.
 
-    Nor for a sum of a part alone of what was multiplied, of which others read the rest (Falcon H1).
+    Nor for a sum of a part alone of what was multiplied, of which others read the rest (Falcon H1). One step may do
+    both (timm's ConvNeXt V2).
     """
+    if flow.op(node) in AT_ONCE:
+        return () if read_held(flow, node, AT_ONCE, count=2) is None else (node,)
     scaled = read_held(flow, node, SUMS)
     factor = None if scaled is None else flow.carried_from(scaled, CARRYING)
     is_held = factor is not None and read_held(flow, factor, TIMES) is not None
@@ -25,8 +28,8 @@ def list_shift(flow: Flow, node: int) -> tuple[int, ...]:
     return (node, factor)
 
 
-def read_held(flow: Flow, node: int, ops: frozenset[str]) -> int | None:
-    """The maker of a map that a step works on with one held number for each channel; None where it does not."""
+def read_held(flow: Flow, node: int, ops: frozenset[str], count: int = 1) -> int | None:
+    """The maker of a map that a step works on with so many held numbers for each channel; None where it does not."""
     made = flow.output(node).shape if flow.op(node) in ops and flow.steps[node].outputs else ()
     if len(made) < FEWEST_AXES or node not in list_fed(flow):
         return None
@@ -36,7 +39,7 @@ def read_held(flow: Flow, node: int, ops: frozenset[str]) -> int | None:
         for record, maker in flow.given(node)
         if record.shape != made and maker not in list_fed(flow) and holds_channels(flow, node, record.shape)
     ]
-    return given[0] if len(given) == len(held) == 1 else None
+    return given[0] if (len(given), len(held)) == (1, count) else None
 
 
 def holds_channels(flow: Flow, node: int, shape: tuple[int, ...]) -> bool:

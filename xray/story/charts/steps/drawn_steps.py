@@ -198,9 +198,9 @@ def list_notable(
         if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
             normed[node] = norm.nodes if (times := find_brought(flow, norm)) is None else (*norm.nodes, times)
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
-        elif node not in taken and list_shift(flow, node):
-            normed[node] = list_shift(flow, node)
-            taken |= set(normed[node])
+        elif node not in taken and len(shift := list_shift(flow, node)) > 1:
+            normed[node] = shift
+            taken |= set(shift)
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
     joint = partial(is_joint, whole=frozenset(nodes), begins=begins)
     turns = {flow.steps[one].location for one in (*loop, *(one for own in folded.values() for one in own))}
@@ -227,7 +227,7 @@ def list_notable(
 
 def meets_alone(flow: Flow, node: int, inside: Collection[int], turns: Collection[str | None]) -> bool:
     """Whether rows meet learned numbers at a step, and not at each turn of a loop that has a box (RWKV)."""
-    return meets_learned(flow, node) and flow.steps[node].location not in turns
+    return bool(meets_learned(flow, node) or list_shift(flow, node)) and flow.steps[node].location not in turns
 
 
 def is_substance(flow: Flow, node: int, inside: Collection[int]) -> bool:

@@ -39,6 +39,7 @@ from xray.story.charts.steps.written_out import (
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import (
+    AT_ONCE,
     MASKED,
     find_channels,
     find_channels_ahead,
@@ -178,13 +179,13 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return f"ROWS OF A MASK SET TO {flow.steps[node].settings['value']:g}"
     if op == "where" or list_one_of_two(flow, node):
         return "ONE OR THE OTHER"
-    if op in ("addcmul", "addcmul_"):
+    if list_shift(flow, node):
+        return "SCALE AND SHIFT"
+    if op in AT_ONCE:
         held = [record.role for record in flow.steps[node].inputs].count("parameter")
         return "SCALE AND SHIFT" if held == len(("factors", "shifts")) else "A PRODUCT ADDED"
     if op.startswith("index_add"):
         return "ADDED AT THEIR PLACES"
-    if list_shift(flow, node):
-        return "SCALE AND SHIFT"
     if meets_learned(flow, node, drawn):
         return label_learned(flow, node)
     if op in SUMS:
