@@ -12,8 +12,8 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.branches import Convolution
 from xray.story.anatomy.tree import Norm, Stage
-from xray.story.cutting.patterns import name_coarse
 from xray.story.charts.stage_names import join_names
+from xray.story.cutting.patterns import name_coarse
 from xray.story.sheet.columns import read_columns
 
 

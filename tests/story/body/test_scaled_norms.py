@@ -70,3 +70,59 @@ def test_a_norm_that_its_own_rows_scale_is_not_adaptive():
     found = anatomy(xray.trace(model, torch.rand(2, 7, 12)))
 
     assert not describe_adaptive(found)
+
+
+class PlacesTimed(nn.Module):
+    """A layer whose scale, shift and gate of each place are cut from one tensor, a time for each place (Wan 2.2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(12, elementwise_affine=False), Attention(12, 3)
+        self.norms, self.work = nn.LayerNorm(12), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
+        self.table = nn.Parameter(torch.rand(6, 12))
+
+    def forward(self, x, time):
+        parts = [part.squeeze(2) for part in (self.table + time).chunk(6, dim=2)]
+        rows = self.norm(x) * (1 + parts[0]) + parts[1]
+        x = x + self.mix(rows, rows) * parts[2]
+        return x + self.work(self.norm(x) * (1 + parts[3]) + parts[4]) * parts[5]
+
+
+class Timed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.times = nn.ModuleList(PlacesTimed() for _ in range(3)), nn.Linear(5, 6 * 12)
+
+    def forward(self, rows, times):
+        made = self.times(times).unflatten(-1, (6, 12))
+        for layer in self.layers:
+            rows = layer(rows, made)
+        return rows
+
+
+def test_each_place_may_have_a_scale_a_shift_and_a_gate_of_its_own():
+    found = anatomy(xray.trace(Timed(), torch.rand(2, 7, 12), torch.rand(2, 7, 5)))
+
+    (tower,) = found.towers
+    assert (tower.layers, tower.conditions, tower.conditioned) == (3, ("times",), ("scales", "shifts", "gates"))
+    assert [branch.part for branch in tower.branches] == ["attention", "feed_forward"]
+
+
+class Placed(nn.Module):
+    """Norms to which a linear layer of what comes in beside them is added, a row for each place (DETR's queries)."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.work = Attention(12, 3), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
+        self.norms, self.places = nn.ModuleList(nn.LayerNorm(12) for _ in range(2)), nn.Linear(5, 12)
+
+    def forward(self, x, places):
+        rows = self.norms[0](x) + self.places(places)
+        x = x + self.mix(rows, rows)
+        return x + self.work(self.norms[1](x))
+
+
+def test_rows_of_places_that_are_added_behind_a_norm_are_no_condition():
+    found = anatomy(xray.trace(Placed(), torch.rand(2, 7, 12), torch.rand(2, 7, 5)))
+
+    assert not describe_adaptive(found)

@@ -40,7 +40,9 @@ def list_beside(flow: Flow, stagings: Sequence[Staging]) -> set[int]:
     too. Where several lists hold all others, what no list holds: so letters are guessed once, in the middle of an
     encoder (Granite Speech).
     """
-    held = [[*list_blocks(flow, find_work(flow, (one,)))] for one in stagings]
+    around = [[*list_blocks(flow, find_work(flow, (one,)))] for one in stagings]
+    shared = set.intersection(*map(set, around))
+    held = [[block for block in own if block not in shared] for own in around]
     names = [[ANY_NUMBER.sub("*", flow.steps[block].path) for block in blocks] for blocks in held]
     kinds = [name_coarse(one.stage) for one in stagings]
     looking = [own for own, kind in zip(names, kinds, strict=True) if own and kind not in ("think", "convolve")]
@@ -53,8 +55,7 @@ def list_beside(flow: Flow, stagings: Sequence[Staging]) -> set[int]:
     if len(beside) * 4 > len(names):
         return set()
     classes = {flow.steps[held[place][own.index(name)]].module for place, own in enumerate(names) if name in own}
-    around = (one for place in beside for one in held[place])
-    is_block = any(flow.steps[one].module in classes for one in around)
+    is_block = any(flow.steps[one].module in classes for place in beside for one in held[place])
     return set() if is_block or follow_alike(held, names, kinds, beside) else {id(stagings[one]) for one in beside}
 
 

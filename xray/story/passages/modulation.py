@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SPLITS, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DIVISIONS,
+    LOOKUPS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SPLITS,
+    SUMS,
+)
 from xray.ir.records import TensorRecord
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
@@ -70,14 +80,17 @@ def is_of_layers(flow: Flow, maker: int) -> bool:
     for here in todo:
         is_layer = is_linear(flow, here) or flow.op(here) in LOOKUPS
         layers += is_layer
-        if not is_layer and flow.op(here) not in CARRYING | CURVES | REPEATS | SUMS:
+        if not is_layer and flow.op(here) not in CARRYING | CURVES | REPEATS | SUMS | SIDE_BY_SIDE:
             return False
         todo += [] if is_layer else [one for one in flow.makers[here] if one is not None]
     return layers > 0
 
 
 def is_from_beside(flow: Flow, place: int, row: int) -> bool:
-    """Whether a step multiplies or adds to a row what is learned beside it and the same for all places."""
+    """Whether a step multiplies or adds to a row what is learned beside it, and is the same for all places or cut.
+
+    So each place may have a scale, a shift and a gate of its own, which are parts of one tensor (Wan 2.2's 5B).
+    """
     step = flow.steps[place]
     if step.op not in SCALINGS | SUMS or len(step.inputs) != 2 or not step.outputs:
         return False
@@ -89,7 +102,18 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
     if maker is None or record.shape[-1:] != shape[-1:] or len(shape) < 3:
         return False
     places = -3 if axes[-2:-1] == ("batch",) else -2
-    return shape[places] > 1 and is_one_along(flow, record, maker, places) and comes_from_learned(flow, maker)
+    is_one = is_one_along(flow, record, maker, places) or (record.shape == shape and is_cut_off(flow, maker))
+    return shape[places] > 1 and is_one and comes_from_learned(flow, maker)
+
+
+def is_cut_off(flow: Flow, maker: int) -> bool:
+    """Whether a step gives, moved and with a number added at most, a part of what layers made with learned numbers."""
+    here: int | None = maker
+    while here is not None and flow.op(here) in CARRYING | SPLITS | SUMS and len(flow.makers[here]) == 1:
+        if len(flow.steps[here].outputs) > 1:
+            return is_of_layers(flow, here)
+        here = flow.makers[here][0]
+    return False
 
 
 def is_one_along(flow: Flow, record: TensorRecord, maker: int, axis: int) -> bool:
