@@ -70,11 +70,12 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
     """The chains of a tower that are a stream: of several sums, or with an attention.
 
     A sum alone is a stage if what it adds to is a picture, and stages come behind it (EfficientNet), or if its block
-    holds the sum before it too (TinyViT).
+    holds the sum before it too (TinyViT), or that with which the second stage begins (SANA-WM).
     """
     long = [len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites) for chain in chains]
+    long[0] = long[0] or (long[1:2] == [True] and share_block(flow, chains, chains[0].end, list_sums(chains[1:])[0]))
     for number, (before, chain) in enumerate(pairwise(chains), 1):
-        long[number] = long[number] or (long[number - 1] and ends_block(flow, chains, before, chain))
+        long[number] = long[number] or (long[number - 1] and share_block(flow, chains, before.end, chain.end))
     last = max((number for number, is_long in enumerate(long) if is_long), default=-1)
     return [
         chain
@@ -83,9 +84,9 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
     ]
 
 
-def ends_block(flow: Flow, chains: Sequence[Chain], before: Chain, chain: Chain) -> bool:
-    """Whether a block of a sum holds the one before it too, and not those of all chains."""
-    both = {*flow.parents(chain.end)}.intersection(flow.parents(before.end))
+def share_block(flow: Flow, chains: Sequence[Chain], one: int, other: int) -> bool:
+    """Whether a block of one sum holds another too, and not those of all chains."""
+    both = {*flow.parents(one)}.intersection(flow.parents(other))
     return not both <= set.intersection(*({*flow.parents(add)} for add in list_sums(chains)))
 
 
