@@ -1,7 +1,4 @@
-"""What stands between branches within one sublayer, and before the first (Zamba 2); rows added between two layers.
-
-So do rows that a part of a layer works on alone: where they are taken, and where others stand beside them again.
-"""
+"""What stands between branches within one sublayer, and before the first (Zamba 2); rows added between two layers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

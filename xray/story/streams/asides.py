@@ -136,3 +136,14 @@ def reads_another(flow: Flow, join: int, branch: Region) -> bool:
     others = {strip_plain(flow, maker) for maker in flow.makers[join]} & data
     read = (strip_plain(flow, maker) for node in branch.inner | branch.beside for maker in flow.makers[node])
     return any(one in others for one in read)
+
+
+def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether a tensor has the shape of another one, first axes of length 1 left out (MiniMax M3)."""
+    missing = len(whole) - len(shape)
+    return missing >= 0 and tuple(shape) == tuple(whole[missing:]) and all(size == 1 for size in whole[:missing])
+
+
+def is_for_all(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether a tensor has one sequence for all of a batch, as learned queries that were not repeated (BLIP-2)."""
+    return len(shape) == len(whole) > 2 and tuple(shape) == (1, *whole[1:]) != tuple(whole)

@@ -11,7 +11,16 @@ from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing, find_mixing, list_weighings
 from xray.story.recognition.norms import find_norm
-from xray.story.streams.asides import begins_asking, find_branch, goes_past, is_aside, is_of_most, is_part
+from xray.story.streams.asides import (
+    begins_asking,
+    find_branch,
+    goes_past,
+    is_aside,
+    is_for_all,
+    is_of_most,
+    is_part,
+    lies_along,
+)
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
     before_added,
@@ -239,17 +248,6 @@ def leave_before(flow: Flow, region: Region, node: int) -> Region | None:
     return later if later is not None and region.inner <= before | later.inner else None
 
 
-def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether a tensor has the shape of another one, first axes of length 1 left out (MiniMax M3)."""
-    missing = len(whole) - len(shape)
-    return missing >= 0 and tuple(shape) == tuple(whole[missing:]) and all(size == 1 for size in whole[:missing])
-
-
-def is_for_all(shape: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether a tensor has one sequence for all of a batch, as learned queries that were not repeated (BLIP-2)."""
-    return len(shape) == len(whole) > 2 and tuple(shape) == (1, *whole[1:]) != tuple(whole)
-
-
 def read_mixed(flow: Flow, place: int) -> Joint | None:
     """The residual sum at a step whose stream is several ones side by side (DeepSeek-V4)."""
     mixing = find_mixing(flow, place)
@@ -388,9 +386,11 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
             here = onward
             begins = not is_shortcut(flow, here) or (norm is None and {*flow.makers[here]} == {None})
             region = find_region(flow, here, branch) if here < branch and begins else None
-            if region is not None and (leave_before(flow, region, way) or is_other_stream(flow, branch, region, known)):
-                break
-            if region is not None and is_part(flow, place, stream_number, region):
+            if region is not None and (
+                is_part(flow, place, stream_number, region)
+                or leave_before(flow, region, way)
+                or is_other_stream(flow, branch, region, known)
+            ):
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 start = start_before_norm(flow, here, place)
