@@ -52,7 +52,7 @@ from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.values.value_shapes import number
-from xray.story.streams.joints import find_longest_part
+from xray.story.streams.asides import find_longest_part
 from xray.story.streams.shortcuts import find_any_norm
 
 Part = tuple[int, EntrancePart]

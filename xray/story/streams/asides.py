@@ -1,6 +1,6 @@
 """Asides: places that are added to a stream for what asks and is asked alone, and what branches have besides."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -147,3 +147,13 @@ def lies_along(shape: Sequence[int], whole: Sequence[int]) -> bool:
 def is_for_all(shape: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether a tensor has one sequence for all of a batch, as learned queries that were not repeated (BLIP-2)."""
     return len(shape) == len(whole) > 2 and tuple(shape) == (1, *whole[1:]) != tuple(whole)
+
+
+def find_longest_part(flow: Flow, stream: int) -> int | None:
+    """Of rows put behind a few others, such as a class token, the step that made the most; None if none were."""
+    if flow.op(stream) not in SIDE_BY_SIDE:
+        return None
+    width, length = flow.output(stream).shape[-1:], flow.output(stream).shape[1:2]
+    parts = [(record.shape[1], maker) for record, maker in flow.given(stream) if record.shape[-1:] == width]
+    most, maker = max(parts, key=lambda one: one[0], default=(0, None))
+    return strip_plain(flow, maker) if len(parts) > 1 and length and 2 * most > length[0] else None

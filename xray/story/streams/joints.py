@@ -14,6 +14,7 @@ from xray.story.recognition.norms import find_norm
 from xray.story.streams.asides import (
     begins_asking,
     find_branch,
+    find_longest_part,
     goes_past,
     is_aside,
     is_for_all,
@@ -304,16 +305,6 @@ def leave_out(flow: Flow, joint: Joint, sums: Sequence[int]) -> Joint:
     apart = frozenset(flow.behind(*sums, within=joint.region.inner.__contains__))
     region = joint.region
     return replace(joint, region=replace(region, inner=region.inner - apart, beside=region.beside | apart))
-
-
-def find_longest_part(flow: Flow, stream: int) -> int | None:
-    """Of rows put behind a few others, such as a class token, the step that made the most; None if none were."""
-    if flow.op(stream) not in SIDE_BY_SIDE:
-        return None
-    width, length = flow.output(stream).shape[-1:], flow.output(stream).shape[1:2]
-    parts = [(record.shape[1], maker) for record, maker in flow.given(stream) if record.shape[-1:] == width]
-    most, maker = max(parts, key=lambda one: one[0], default=(0, None))
-    return strip_plain(flow, maker) if len(parts) > 1 and length and 2 * most > length[0] else None
 
 
 def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:
