@@ -60,9 +60,10 @@ class Block(nn.Module):
 class Stage(nn.Module):
     """Blocks, before which all but the first of some make a map smaller."""
 
-    def __init__(self, before, width, count):
+    def __init__(self, before, width, count, *first):
         super().__init__()
         smaller = [around(before), think(before), nn.Conv2d(before, width, 3, 2, 1), around(width), think(width)]
+        smaller = [*first, *smaller]
         self.smaller = nn.Sequential(*(smaller if before != width else []))
         self.blocks = nn.Sequential(*(Block(width, before != width) for _ in range(count)))
 
@@ -73,10 +74,10 @@ class Stage(nn.Module):
 class Staged(nn.Module):
     """Two stages of blocks; those of the second look too (SHViT)."""
 
-    def __init__(self):
+    def __init__(self, *first):
         super().__init__()
         self.patches = nn.Conv2d(3, WIDTH, 2, 2)
-        self.stages = nn.Sequential(Stage(WIDTH, WIDTH, 2), Stage(WIDTH, WIDER, 4))
+        self.stages = nn.Sequential(Stage(WIDTH, WIDTH, 2), Stage(WIDTH, WIDER, 4, *first))
 
     def forward(self, image):
         return self.stages(self.patches(image))
@@ -183,3 +184,16 @@ def test_sublayers_between_which_a_stream_is_made_shorter_are_one_layer():
     parts = {tuple(branch.part for stage in group.stages for branch in stage.branches) for group in tower.groups}
 
     assert (tower.layers, parts) == (3, {("attention", "convolution")})
+
+
+def test_a_norm_before_what_stands_between_layers_is_of_none_of_them():
+    trace = xray.trace(Staged(nn.GroupNorm(1, WIDTH)).eval(), torch.rand(BATCH, 3, 4 * SIDE, 4 * SIDE))
+    (tower,) = xray.anatomy(trace).towers
+    (column,) = read_columns(trace)
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+
+    assert [(group.layers, [stage.norm.place for stage in group.stages]) for group in tower.groups][0] == (
+        (0, 1),
+        ["none", "none"],
+    )
+    assert bridge.nodes[0].label == "GROUP NORM IN 1 GROUP"

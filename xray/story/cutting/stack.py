@@ -57,12 +57,27 @@ def read_stack(
     if not opening and is_opening_alone(flow, stagings):
         opening.append(stagings[0])
         runs = [[one for one in run if one is not stagings[0]] for run in runs]
-    layers = cut_tower(flow, runs, sites)
+    layers = leave_norms(flow, cut_tower(flow, runs, sites), stagings, sites, towers)
     if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         final = norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, towers) for layer in layers])
     return Stack(tell_by_layer(flow, layers), tuple(opening), final)
+
+
+def leave_norms(
+    flow: Flow, layers: list[Layer], stagings: Sequence[Staging], sites: Sequence[Site], towers: Mapping[int, str]
+) -> list[Layer]:
+    """Layers without the norm with which a sum between two of them begins, where no others have one (GC ViT)."""
+    kept = {id(one) for layer in layers for one in layer}
+    begun = {one.joints[0].stream for one in stagings if id(one) not in kept}
+    led = {id(layer[-1]) for layer in layers if begun & {norm.end for norm in layer[-1].norms}}
+    others = [one for layer in layers for one in layer if id(one) not in led]
+    led &= {id(layer[-1]) for layer in layers if leaves_bare(others, layer[-1])}
+    return [
+        (*layer[:-1], read_stage(flow, layer[-1].joints, [], sites, towers)) if id(layer[-1]) in led else layer
+        for layer in layers
+    ]
 
 
 def take_ending(flow: Flow, chain: Chain, stagings: list[Staging]) -> list[Staging]:
