@@ -126,3 +126,38 @@ def test_rows_of_places_that_are_added_behind_a_norm_are_no_condition():
     found = anatomy(xray.trace(Placed(), torch.rand(2, 7, 12), torch.rand(2, 7, 5)))
 
     assert not describe_adaptive(found)
+
+
+class GatedTogether(nn.Module):
+    """Attention and feed-forward side by side, whose sum a condition lets through (Flux 3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(12, elementwise_affine=False), Attention(12, 3)
+        self.work, self.made = nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12)), nn.Linear(5, 36)
+
+    def forward(self, x, time):
+        shift, scale, gate = self.made(time)[:, None].chunk(3, -1)
+        rows = self.norm(x) * (1 + scale) + shift
+        return x + gate * (self.mix(rows, rows) + self.work(rows))
+
+
+class TogetherTimed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(GatedTogether() for _ in range(3))
+
+    def forward(self, rows, time):
+        for layer in self.layers:
+            rows = layer(rows, time)
+        return rows
+
+
+def test_sublayers_side_by_side_may_go_through_one_gate():
+    trace = xray.trace(TogetherTimed(), torch.rand(2, 7, 12), torch.rand(2, 5))
+    (stage,) = anatomy(trace).towers[0].groups[0].stages
+    (panel,) = read_columns(trace)[0].frames[0].panels
+
+    assert (stage.parallel, [branch.part for branch in stage.branches]) == (True, ["attention", "feed_forward"])
+    assert [node.label for node in panel.chart.nodes][-3:] == ["ADDED UP", "× GATE", "ADD"]
+'''.replace("'''","'''")

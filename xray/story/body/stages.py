@@ -195,9 +195,11 @@ def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
                 here = makers[0]
                 continue
             return [region]
-        if flow.op(here) not in CARRYING | DROPOUTS and not is_scale(flow, here):
+        inside = [maker for maker in flow.makers[here] if maker is not None and maker in region.inner]
+        is_gated = flow.op(here) in SCALINGS and len(inside) == 1
+        if flow.op(here) not in CARRYING | DROPOUTS and not is_scale(flow, here) and not is_gated:
             return [region]
-        here = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
+        here = next(iter(inside), None)
     return [region]
 
 

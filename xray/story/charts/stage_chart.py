@@ -209,18 +209,23 @@ def lead_by_gates(chart: Chart, made: Sequence[str]) -> Chart:
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
-    """The chart with what branches side by side share before the sum: one linear layer back to the stream (Flux)."""
+    """The chart with what branches side by side share before the sum: a linear layer (Flux) or a gate (Flux 3)."""
     if not staging.stage.parallel or len(staging.joints) != 1:
         return chart
     region = staging.joints[0].region
     last = max(one.region.end for one in staging.branches)
     shared = {node for node in region.inner if node > last} - {node for norm in staging.norms for node in norm.nodes}
-    if not any(is_linear(flow, node) for node in shared):
-        return chart
-    end = chart_operations(flow, shared, region.end, prefix="end")
+    gate = find_beside_gate(flow, region.end, region.start)
+    both = max((node for node in shared if flow.op(node) in SUMS), default=None)
+    end = (
+        chart_operations(flow, shared, region.end, prefix="end")
+        if any(is_linear(flow, one) for one in shared)
+        else None
+    )
+    if end is None and gate is not None and both is not None and both < gate:
+        end = chart_alone(Node("both", ADDED_UP, 0, BROAD, steps_at(flow, both), flow.output(both)))
     if end is None:
         return chart
-    gate = find_beside_gate(flow, region.end, region.start)
     if gate is not None:
         end = stack_charts(end, with_remarks(chart_gate(flow, gate), staging.branches[-1].branch))
     return stack_charts(chart, end)
