@@ -160,4 +160,3 @@ def test_sublayers_side_by_side_may_go_through_one_gate():
 
     assert (stage.parallel, [branch.part for branch in stage.branches]) == (True, ["attention", "feed_forward"])
     assert [node.label for node in panel.chart.nodes][-3:] == ["ADDED UP", "× GATE", "ADD"]
-'''.replace("'''","'''")
