@@ -83,6 +83,21 @@ def test_a_mask_beside_an_image_is_not_called_the_image_and_one_more_channel_is_
     assert not any("ONE MORE ROW" in " ".join(lines) for lines in said)
 
 
+class Filled(Padded):
+    """The same behind channels of zeros: what the mask stands beside is made (Cosmos' control branch)."""
+
+    def forward(self, image, padding_mask):
+        return super().forward(torch.cat([image[:, :-1], torch.zeros_like(image[:, :1])], dim=1), padding_mask)
+
+
+def test_one_more_channel_of_a_map_that_was_made_is_no_row_either():
+    trace = xray.trace(Filled(), torch.randn(2, 3, SIDE, SIDE), torch.ones(1, 1, SIDE, SIDE))
+    said = [" ".join(run.text for line in one.lines for run in line) for one in compose_poster(trace, text_width).boxes]
+
+    assert any("SIDE BY SIDE" in words for words in said)
+    assert not any("ONE MORE ROW" in words for words in said)
+
+
 class OfAClass(Sees):
     """The same behind the row of a class, which is looked up first (FractalGen)."""
 

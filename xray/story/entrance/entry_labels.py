@@ -249,11 +249,9 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
     shape = flow.output(node).shape
-    if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) < OF_ROWS:
+    if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) != OF_ROWS:  # of a picture it is a channel (Cosmos)
         return ""
-    is_made = None not in flow.makers[node]  # of a picture as it comes in, that axis are its channels (Cosmos)
-    is_one_of_all = len(shape) == OF_ROWS or (is_made and flow.steps[node].inputs[0].shape[1] != shape[1])
-    return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}" if is_one_of_all else ""
+    return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}"
 
 
 def label_pieces(flow: Flow, node: int) -> str:
