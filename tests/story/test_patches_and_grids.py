@@ -98,6 +98,34 @@ def test_one_more_channel_of_a_map_that_was_made_is_no_row_either():
     assert not any("ONE MORE ROW" in words for words in said)
 
 
+class Guided(Sees):
+    """A picture and what guides it, each with two masks beside it, in two joins, and their rows added up (Cosmos)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.guide = (nn.Linear(5 * PATCH**2, WIDTH) for _ in range(2))
+
+    def forward(self, controls, latents, mask, padding):  # type: ignore[override]  # more comes in too
+        beside = padding.repeat(len(mask), 1, 1, 1)
+        own, other = (torch.cat([torch.cat([one, mask], dim=1), beside], dim=1) for one in (latents, controls))
+        rows = self.rows(patches_of(own, PATCH)) + self.guide(patches_of(other, PATCH))
+        for layer in self.layers:
+            rows = layer(rows)
+        return self.head(rows.mean(1))
+
+
+def test_all_that_joins_in_no_box_lay_beside_each_other_is_led_to_the_box_that_lays_the_last_of_it_there():
+    maps = [torch.randn(2, 3, SIDE, SIDE), torch.randn(2, 3, SIDE, SIDE), torch.ones(2, 1, SIDE, SIDE)]
+    (column,) = read_columns(xray.trace(Guided(), *maps, torch.ones(1, 1, SIDE, SIDE)))
+    chart = column.entrance
+
+    names = {node.key: node.record.argument for node in chart.nodes if node.row == 0}
+    joins = [node.key for node in chart.nodes if node.label == "SIDE BY SIDE"]
+    led = [{names[edge.source] for edge in chart.edges if edge.target == one} for one in joins]
+    assert {"controls", "latents"} <= {name for one in led for name in one}
+    assert all({"mask", "padding"} <= one for one in led)
+
+
 class OfAClass(Sees):
     """The same behind the row of a class, which is looked up first (FractalGen)."""
 

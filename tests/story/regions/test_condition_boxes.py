@@ -4,10 +4,12 @@ from functools import cache
 
 import torch
 from story.regions.test_conditions import Diffusion, Layer, name_box
+from story.test_patches_and_grids import patches_of
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.layout import line_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
@@ -67,3 +69,28 @@ def test_a_condition_of_which_another_tower_has_the_beginning_says_so_in_a_box()
     assert [node.steps[0].id for node in lower if node.label == "LINEAR"][:2] == ["time.0#0", "time.2#0"]
     assert [*below] == ["SiLU", "LINEAR", "TANH", "MADE BESIDE THE STACK TOWER"]
     assert below["MADE BESIDE THE STACK TOWER"] == "time.2#0"
+
+
+class Guided(nn.Module):
+    """Rows of patches of two pictures, each with two masks beside it, and a condition (Cosmos)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.guide, self.layers = nn.Linear(5 * 8**2, 12), nn.Linear(5 * 8**2, 12), Diffusion()
+
+    def forward(self, controls, latents, mask, padding, condition):
+        beside = padding.repeat(len(mask), 1, 1, 1)
+        both = (torch.cat([torch.cat([one, mask], 1), beside], 1) for one in (latents, controls))
+        own, other = (patches_of(one, 8) for one in both)
+        return self.layers(self.rows(own) + self.guide(other), condition)
+
+
+def test_sizes_of_inputs_beside_each_other_have_room_in_their_boxes_where_a_condition_stands_beside_these():
+    size = 160, 240
+    given = [torch.rand(2, 3, *size), torch.rand(2, 3, *size), torch.ones(2, 1, *size), torch.zeros(1, 1, *size)]
+    boxes = compose_poster(xray.trace(Guided(), *given, torch.rand(2, 5)), text_width).boxes
+    films = [box for box in boxes if box.record and box.record.shape[2:] == size and box.lines]
+    inputs = [box for box in films if box.y == min(one.y for one in films)]
+
+    assert len(inputs) == len(given)
+    assert all(line_width(line, text_width) <= box.width for box in inputs for line in box.lines)

@@ -40,7 +40,8 @@ from xray.story.wording import plural
 VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
 BY_CHANCE = "DRAWN BY CHANCE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
-"""What cuts ids out of other numbers, and makes them whole."""
+LAYING = CARRYING | REPEATS | SIDE_BY_SIDE
+"""What cuts ids out of other numbers, and makes them whole, and what lays what came in beside other such tensors."""
 MOST_BESIDE, MOST_BEHIND = 4, 40
 """No more boxes stand side by side at the foot; no farther back is looked for what a lookup reads."""
 
@@ -294,7 +295,8 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
     """The arguments of the whole pass that a box brings to others, worked on in no box below and led in by none.
 
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count, nor what
-    something learned has worked on: another tower's boxes may (Swin-Unet's patches).
+    something learned has worked on: another tower's boxes may (Swin-Unet's patches). What a join below, in no box, laid
+    together comes in itself, each for itself (Cosmos' latents and masks).
     """
     works = list_mixed(flow, place := flow.places[node.steps[0].id])[:-1] or (place,)
     if any(flow.op(one) not in ops for one in works):
@@ -309,7 +311,8 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
             if before is None and one.shape and (one.role == "parameter" or count_arguments(flow, one))
         }
         is_raw = drawn.isdisjoint(ways) and not any(flow.steps[one].params for one in ways)
-        if len(given) == 1 and len(ways) < MOST_BEHIND and is_raw:
+        is_laid = ops == SIDE_BY_SIDE and all(flow.op(one) in LAYING or not flow.makers[one] for one in ways)
+        if (len(given) == 1 or is_laid) and len(ways) < MOST_BEHIND and is_raw:
             yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 
 

@@ -9,6 +9,7 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import INPUT
 from xray.story.layout import Box, Measure, Point, line_width
 from xray.story.passages.modulation import list_modulation
+from xray.story.shapes import digits
 from xray.story.sheet.canvas.lines import break_label, op_line
 from xray.story.sheet.canvas.placing import Placed
 from xray.story.sheet.canvas.routing import is_free
@@ -165,15 +166,25 @@ def list_passing(column: Column, centre: float) -> tuple[float, float] | None:
 
 
 def widen(measure: Measure, column: Column) -> Column:
-    """The column with room for the lines of its condition beside each other, and in the boxes of that for names."""
+    """The column with room for the lines of its condition beside each other, and in boxes for names and for sizes."""
     chart = column.condition
     if chart is None:
         return column
     column = replace(column, passing=APART * max(0, count_lines(column, chart) - 1))
     canvas = Canvas(measure, is_trial=True)
-    while column.detail < WIDE_DETAIL and not has_room(canvas, chart, lane_beside(column, column.lanes(0)[0], 0).width):
+    while column.detail < WIDE_DETAIL:
+        lane = column.lanes(0)[0]
+        if has_room(canvas, chart, lane_beside(column, lane, 0).width) and shows_sizes(canvas, column, lane):
+            break
         column = replace(column, detail=min(WIDE_DETAIL, column.detail + WIDER))
     return column
+
+
+def shows_sizes(canvas: Canvas, column: Column, lane: Lane) -> bool:
+    """Whether no box of an entrance beside a condition is so narrow that the sizes in it stand out of it."""
+    nodes = () if column.entrance is None else make_room(column.entrance).nodes
+    shapes = ((node, column.look.shape(node.steps[0], node.record)) for node in nodes if node.record and node.steps)
+    return all(line_width(digits(one, SYMBOL), canvas.measure) <= node.place[1] * lane.width for node, one in shapes)
 
 
 def has_room(canvas: Canvas, chart: Chart, width: float) -> bool:
