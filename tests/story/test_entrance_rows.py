@@ -143,6 +143,28 @@ def test_learned_rows_between_others_are_told():
     assert "END TO END: 1 + 2 LEARNED + 3" in labels_of(chart)
 
 
+class Fitted(Registered):
+    """Places held for more pieces than come in, resized to these, behind one of the first row (DINOv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.wide = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.Parameter(torch.rand(1, WIDTH, 3, 3))
+
+    def forward(self, image):
+        self.places, seen = None, self.patches(image).flatten(2).mT
+        fitted = nn.functional.interpolate(self.wide, size=(2, 2), mode="bicubic").flatten(2).mT
+        x = torch.cat([self.first.expand(len(seen), -1, -1), seen], 1) + torch.cat([self.first, fitted], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_rows_that_were_resized_are_not_told_as_so_many_learned_ones():
+    _, chart = read(Fitted, torch.rand(2, 3, 8, 8))
+
+    assert "END TO END: 1 LEARNED + 4 RESIZED" in labels_of(chart)
+
+
 class Placed(Registered):
     """A learned row with a place of its own, of the table of those of all pieces, stands before these, or behind."""
 

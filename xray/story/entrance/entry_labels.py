@@ -30,7 +30,7 @@ from xray.story.entrance.cut_rows import (
 )
 from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.place_tables import list_added, list_fitting
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import MOVING, looks_up_places
 from xray.story.passages.added_places import (
     describe_sum,
     is_gated,
@@ -241,7 +241,9 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
         ours = [
             is_own and not reads_sines(flow, node, one) for is_own, one in zip(learned, flow.makers[node], strict=True)
         ]
-        told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, ours, strict=True))
+        kept = (learned_source(flow, *one, MOVING - SIDE_BY_SIDE - {*RESIZING}) is not None for one in flow.given(node))
+        words = (f" {'LEARNED' if is_kept else 'RESIZED'}" * is_own for is_own, is_kept in zip(ours, kept, strict=True))
+        told = (f"{one:,}{word}" for one, word in zip(rows, words, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
         beside = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
