@@ -93,6 +93,15 @@ def test_a_mask_that_no_layer_has_is_told_of_none_where_some_kinds_are_not_drawn
     assert not [text for text in told if "mask" in text]
 
 
+def test_layers_that_are_not_drawn_say_so_where_those_told_alike_have_numbers_of_parameters():
+    told = tell_card(
+        nn.Sequential(*(part for one in range(17, 27) for part in (Late(turned=True), FeedForwardPart(one))))
+    )
+
+    assert told[-1] == "8–9: self-attention, feed-forward; not drawn"
+    assert all(text.endswith(" parameters") for text in told[:-1])
+
+
 @pytest.mark.parametrize(
     ("count", "told"), [(8, []), (10, ["Left out of the drawing: layers 8, 9 of the 10 of the stack tower."])]
 )

@@ -57,7 +57,9 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 texts.append(text)
             firsts = [group.layers[0] for group in tower.groups]
             alike = [[first for first, one in zip(firsts, texts, strict=True) if one == text] for text in texts]
-            told_counts = [describe_count(counts, first, same) for first, same in zip(firsts, alike, strict=True)]
+            told_counts = [
+                describe_count(counts, masks, first, same) for first, same in zip(firsts, alike, strict=True)
+            ]
             texts = [text + more for text, more in zip(texts, told_counts, strict=True)]
             listed = list_kinds(tower.groups, texts)
             kinds = {layer: kind for kind, (_, layers) in enumerate(listed) for layer in layers}
@@ -230,10 +232,14 @@ def describe_masks(masks: Sequence[Mask]) -> str:
     return "; no mask" if masks and set(masks) == {"none"} else ""
 
 
-def describe_count(counts: Mapping[int, int], own: int, alike: Collection[int]) -> str:
-    """How many parameters a layer has, where others are told alike and have more or fewer (Fun-ASR's norms)."""
-    found = {counts[one] for one in alike if one in counts}
-    return f"; {counts[own]:,} parameters" if len(found) > 1 and own in counts else ""
+def describe_count(counts: Mapping[int, int], drawn: Collection[int], own: int, alike: Collection[int]) -> str:
+    """How many parameters a layer has, where others are told alike and have more or fewer (Fun-ASR's norms).
+
+    One that is not drawn has not been counted, and is said to be so: without a number it would seem of another kind.
+    """
+    if len({counts[one] for one in alike if one in counts}) < 2:
+        return ""
+    return f"; {counts[own]:,} parameters" if own in counts else "" if own in drawn else "; not drawn"
 
 
 def describe_keys(own: Sequence[int], alike: Sequence[Sequence[int]]) -> str:
