@@ -139,3 +139,42 @@ def test_layers_that_two_streams_go_through_count_what_each_is_and_nothing_of_th
     assert frames
     assert {frame.params for frame in frames} == {whole}
     assert all(sum(panel.params for panel in frame.panels) <= whole for frame in frames)
+
+
+class Wrapped(nn.Module):
+    """A block in a list of its own, with a norm and linear layers around it, past which the stream goes (UNet 3D)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.enter, self.leave = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.blocks = nn.ModuleList([Layer(WIDTH, Attention(WIDTH, 3), norm="before")])
+
+    def forward(self, x):
+        inner = self.enter(self.norm(x))
+        for block in self.blocks:
+            inner = block(inner)
+        return x + self.leave(inner)
+
+
+class Filmed(nn.Module):
+    """Such a one before layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.wrapped = nn.Embedding(31, WIDTH), Wrapped()
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        x = self.wrapped(self.words(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_layer_around_a_list_of_one_block_has_what_stands_around_that_too():
+    model = Filmed()
+    (column,) = read_columns(xray.trace(model, torch.arange(14).view(2, 7)))
+    (first, others) = count_frames(column.reading, column.towering, column.frames, {})
+
+    assert first.params == first.panels[0].params == count(model.wrapped)
+    assert others.params == count(model.layers[0])

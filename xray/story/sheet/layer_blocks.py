@@ -79,15 +79,28 @@ def list_modules(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> 
     nodes = [some - theirs | list_inner(layer) for some, layer in zip(nodes, towering.layers, strict=True)]
     weights = [gather_weights(flow, some).keys() for some in (*nodes, *map(list_inner, others))]
     found = []
-    for layer in towering.layers:
+    for layer, all_own in zip(towering.layers, weights, strict=False):
         own = gather_weights(flow, list_inner(layer)).keys()
         path = common_module(own)
         member = path[: max((one.end() for one in MEMBER.finditer(path)), default=0)]
+        member = find_home(flow, layer, member, all_own)
         is_one = own == {name for name in list_worked(flow) if holds(path, name)}
         path = path if is_one and sum(own <= some for some in weights[: len(nodes)]) > 1 else member
         held = ({name for name in some if holds(path, name)} for some in weights)
         found.append(path if all(not some or own <= some for some in held) else "")
     return found
+
+
+def find_home(flow: Flow, layer: Layer, member: str, weights: Collection[str]) -> str:
+    """The member of a list that a layer is; or the block around it, where that holds the layer whole and nothing else.
+
+    So a norm and two linear layers may stand around a list of one block (U-Nets of films). Nothing where the model is
+    that block.
+    """
+    block = None if all(holds(member, name) for name in weights) else find_block(flow, layer)
+    if block is None or not member or holds(member, block.path):
+        return member
+    return block.path if all(holds(block.path, name) for name in weights) else ""
 
 
 def list_inner(layer: Layer) -> frozenset[int]:
