@@ -26,7 +26,7 @@ from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
-from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
+from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned, uncross
 from xray.story.charts.counted_weights import weights_of_box
 from xray.story.entrance.also_given import (
     IDS,
@@ -106,7 +106,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         below.append(Node(key, label, 0, place, (step,), shown, told=words))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
-    whole = Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+    nodes = uncross((*below, *raised.nodes), edges, [node.key for node in raised.nodes])
+    whole = Chart(tuple(nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
     return count_once(flow, add_others(flow, whole))
 
 
