@@ -86,7 +86,7 @@ def test_a_mask_beside_an_image_is_not_called_the_image_and_one_more_channel_is_
 class Filled(Padded):
     """The same behind channels of zeros: what the mask stands beside is made (Cosmos' control branch)."""
 
-    def forward(self, image, padding_mask):
+    def forward(self, image, padding_mask):  # type: ignore[override]  # as before
         return super().forward(torch.cat([image[:, :-1], torch.zeros_like(image[:, :1])], dim=1), padding_mask)
 
 
@@ -103,7 +103,7 @@ class Guided(Sees):
 
     def __init__(self):
         super().__init__()
-        self.rows, self.guide = (nn.Linear(5 * PATCH**2, WIDTH) for _ in range(2))
+        self.rows, self.guide = (nn.Sequential(nn.Linear(5 * PATCH**2, WIDTH)) for _ in range(2))
 
     def forward(self, controls, latents, mask, padding):  # type: ignore[override]  # more comes in too
         beside = padding.repeat(len(mask), 1, 1, 1)
