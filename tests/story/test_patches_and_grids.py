@@ -126,6 +126,30 @@ def test_all_that_joins_in_no_box_lay_beside_each_other_is_led_to_the_box_that_l
     assert all({"mask", "padding"} <= one for one in led)
 
 
+class Controlled(Sees):
+    """A map, and another that guides it, whose patches the same weights make rows of (SD 3's control branch)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.lead = nn.Conv2d(3, WIDTH, PATCH, PATCH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, latents, guide):  # type: ignore[override]  # more comes in too
+        rows, guiding = (self.patches(one).flatten(2).mT for one in (latents, guide))
+        rows = rows + self.lead(guiding)
+        for layer in self.layers:
+            rows = layer(rows)
+        return self.head(rows.mean(1))
+
+
+def test_a_second_map_that_is_cut_into_patches_has_a_box_and_both_have_their_names():
+    (column,) = read_columns(xray.trace(Controlled(), torch.randn(2, 3, SIDE, SIDE), torch.randn(2, 3, SIDE, SIDE)))
+    chart = column.entrance
+
+    given = {node.key: node.extra for node in chart.nodes if node.row == 0}
+    led = {(given[edge.source], chart.node(edge.target).label) for edge in chart.edges if edge.source in given}
+    assert led == {(name, f"PATCHES {PATCH}×{PATCH}") for name in ("latents", "guide")}
+
+
 class OfAClass(Sees):
     """The same behind the row of a class, which is looked up first (FractalGen)."""
 

@@ -37,13 +37,12 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import list_mixed, mixes
 from xray.story.wording import plural
 
-VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
+VECTORS, IDS, NUMBERS, PICTURE, IMAGE, MAPS = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE", ("MAP", "VIDEO")
 BY_CHANCE = "DRAWN BY CHANCE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 LAYING = CARRYING | REPEATS | SIDE_BY_SIDE
 """What cuts ids out of other numbers, and makes them whole, and what lays what came in beside other such tensors."""
-MOST_BESIDE, MOST_BEHIND = 4, 40
-"""No more boxes stand side by side at the foot; no farther back is looked for what a lookup reads."""
+MOST_BESIDE, MOST_BEHIND = 4, 40  # boxes side by side at the foot; steps behind a lookup among which its ids are found
 
 
 def add_others(flow: Flow, chart: Chart) -> Chart:
@@ -175,7 +174,8 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         return next(iter(asked.values())), NUMBERS if asks_for_sums(flow, place) else IDS
     if flow.op(place) in FINDINGS:
         record, maker = next(flow.given(place))
-        return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None
+        is_given = record.argument is not None if maker is None else is_put_together(flow, maker)
+        return (record, PICTURE) if is_given else None
     if not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
     record, maker = flow.before_moves(*list(flow.given(place))[data_input(flow, place) or 0], CARRYING | REPEATS)
@@ -223,7 +223,7 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
         node.key: name_argument(flow, node.record)
         for node in nodes
         if node.row == 0 and node.record is not None and node.record.source is None
-        if node.label == PICTURE or (node.label == IMAGE and node.key.startswith("given"))
+        if node.label == PICTURE or (node.label in (IMAGE, *MAPS) and node.key.startswith("given"))
     }
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
     told = (told if are_known else {}) | name_vectors(flow, nodes)
