@@ -257,13 +257,21 @@ class HeadOfFirst(HandsOut):
         return made, taken[1]
 
 
-def test_what_is_worked_out_of_one_row_of_an_earlier_layer_says_of_which():
+class HeadOfOthers(HeadOfFirst):
+    """The rows behind the first two do: those of a picture, behind words (FLUX's control branch)."""
+
+    def take(self, number, x):
+        return self.earlier[number].wide(x[:, 2:])
+
+
+@pytest.mark.parametrize(("make", "told"), [(HeadOfFirst, "THE FIRST ROW"), (HeadOfOthers, "ALL ROWS BUT THE FIRST 2")])
+def test_what_is_worked_out_of_some_rows_of_an_earlier_layer_says_of_which(make, told):
     layers = [part for _ in range(3) for part in (AttentionPart(), FeedForwardPart())]
     with torch.no_grad():
-        (column,) = read_columns(xray.trace(HeadOfFirst(*layers), rows()))
+        (column,) = read_columns(xray.trace(make(*layers), rows()))
 
     lane = [node.label for node in column.exit.nodes if node.place[0] > 0.5]
-    assert lane == ["WHAT LAYER 2 GAVE", "LINEAR OF THE FIRST ROW"]
+    assert lane == ["WHAT LAYER 2 GAVE", f"LINEAR OF {told}"]
 
 
 class InChannels(nn.Module):
