@@ -33,13 +33,16 @@ class Squeezed(nn.Module):
 class Focal(nn.Module):
     """A map by its gate, and the mean of all places, bent, times a gate of each place (FocalNet)."""
 
-    def __init__(self):
+    def __init__(self, at_once=False):
         super().__init__()
-        self.first, self.last = nn.Linear(3, 7), nn.Conv2d(5, 5, 1)
+        self.first, self.last, self.at_once = nn.Linear(3, 7), nn.Conv2d(5, 5, 1), at_once
 
     def forward(self, x):
         context, gates = self.first(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).split([5, 2], 1)
-        whole = functional.gelu(context.mean(2, keepdim=True).mean(3, keepdim=True))
+        mean = (
+            context.mean((2, 3), keepdim=True) if self.at_once else context.mean(2, keepdim=True).mean(3, keepdim=True)
+        )
+        whole = functional.gelu(mean)
         return self.last(context * gates[:, :1] + whole * gates[:, 1:])
 
 
@@ -59,9 +62,9 @@ def test_a_mean_of_all_places_taken_axis_by_axis_is_multiplied_before_it_is_adde
 class FocalLayer(nn.Module):
     """The same behind a norm, its neighbours mixed, and added to the stream; with no mean it is a convolution alone."""
 
-    def __init__(self, has_mean=True):
+    def __init__(self, has_mean=True, at_once=False):
         super().__init__()
-        self.norm, self.focal, self.has_mean = nn.GroupNorm(1, 3), Focal(), has_mean
+        self.norm, self.focal, self.has_mean = nn.GroupNorm(1, 3), Focal(at_once), has_mean
         self.focal.last = nn.Conv2d(5, 3, 3, padding=1)
 
     def forward(self, x):
@@ -69,9 +72,9 @@ class FocalLayer(nn.Module):
         return x + (self.focal(read) if self.has_mean else self.focal.last(read.repeat(1, 2, 1, 1)[:, :5]))
 
 
-@pytest.mark.parametrize("has_mean", [True, False])
-def test_a_mean_of_all_places_that_is_added_is_told_of_a_convolution(has_mean):
-    model = nn.Sequential(nn.Conv2d(3, 3, 2, 2), *(FocalLayer(has_mean) for _ in range(3)))
+@pytest.mark.parametrize(("has_mean", "at_once"), [(True, False), (True, True), (False, False)])
+def test_a_mean_of_all_places_that_is_added_is_told_of_a_convolution(has_mean, at_once):
+    model = nn.Sequential(nn.Conv2d(3, 3, 2, 2), *(FocalLayer(has_mean, at_once) for _ in range(3)))
     anatomy = xray.anatomy(xray.trace(model.eval(), MAP))
     branches = {branch for group in anatomy.towers[0].groups for stage in group.stages for branch in stage.branches}
 

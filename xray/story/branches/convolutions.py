@@ -14,7 +14,7 @@ from xray.story.branches.before_last import find_uncut
 from xray.story.branches.operands.sides import Side
 from xray.story.branches.rows import SWAPS
 from xray.story.passages.channels import find_channels, spreads_both
-from xray.story.passages.pools import list_means
+from xray.story.passages.pools import is_mean_of_map
 from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.values.value_shapes import number
 
@@ -160,7 +160,7 @@ def goes_along_numbers(flow: Flow, node: int) -> bool:
 
 def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:
     """Whether some of these steps add to each place of a map the mean of all its places, be it bent and scaled."""
-    means = (own[-1] for node in nodes if (own := list_means(flow, node)))
+    means = (node for node in nodes if is_mean_of_map(flow, node))
     way = flow.ahead(*means, within=lambda one: one in nodes and goes_on(flow, one))
     sums = [one for here in way for one in flow.leaf_readers(here) if one in nodes and flow.op(one) in SUMS]
     return any(prod(flow.output(one).shape[2:]) > 1 for one in sums)

@@ -294,9 +294,8 @@ def tell_name(node: Node, named: Mapping[str, tuple[str, TensorRecord]], many: M
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:
     """The arguments of the whole pass that a box brings to others, worked on in no box below and led in by none.
 
-    So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count, nor what
-    something learned has worked on: another tower's boxes may (Swin-Unet's patches). What a join below, in no box, laid
-    together comes in itself, each for itself (Cosmos' latents and masks).
+    So does whether a place is padded (TimesFM). What numbers are chosen by does not count, nor what something learned
+    worked on (Swin-Unet's patches). Maps that a join in no box laid together come in each by itself (Cosmos).
     """
     works = list_mixed(flow, place := flow.places[node.steps[0].id])[:-1] or (place,)
     if any(flow.op(one) not in ops for one in works):
@@ -310,9 +309,10 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
             for one, before in taken
             if before is None and one.shape and (one.role == "parameter" or count_arguments(flow, one))
         }
-        is_raw = drawn.isdisjoint(ways) and not any(flow.steps[one].params for one in ways)
-        is_laid = ops == SIDE_BY_SIDE and all(flow.op(one) in LAYING or not flow.makers[one] for one in ways)
-        if (len(given) == 1 or is_laid) and len(ways) < MOST_BEHIND and is_raw:
+        is_raw = drawn.isdisjoint(ways) and not any(flow.steps[one].params for one in ways) and len(ways) < MOST_BEHIND
+        is_laid = ops == SIDE_BY_SIDE and len(record.shape) > len(("batch", "rows", "width"))
+        is_laid &= all(flow.op(one) in LAYING or not flow.makers[one] for one in ways)
+        if (len(given) == 1 or is_laid) and is_raw:
             yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 
 

@@ -37,6 +37,14 @@ def list_means(flow: Flow, node: int) -> tuple[int, ...]:
     return (before, node) if is_whole and before in list_reading_data(flow) else ()
 
 
+def is_mean_of_map(flow: Flow, node: int) -> bool:
+    """Whether a step makes one number of all places of a map, at once or as the second of two means."""
+    if flow.op(node) != "mean" or not flow.makers[node]:
+        return False
+    is_whole = len(flow.steps[node].inputs[0].shape) == MAP and read_axes(flow, node) == {MAP - 2, MAP - 1}
+    return (is_whole and node in list_reading_data(flow)) or bool(list_means(flow, node))
+
+
 def adds_up_rows(flow: Flow, node: int) -> bool:
     """Whether a step adds up rows along an axis that it is told, and leaves each sum as wide as they were."""
     if flow.op(node) != "sum" or not flow.steps[node].outputs or prod(flow.output(node).shape) < 2:

@@ -79,11 +79,11 @@ def list_modules(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> 
     nodes = [some - theirs | list_inner(layer) for some, layer in zip(nodes, towering.layers, strict=True)]
     weights = [gather_weights(flow, some).keys() for some in (*nodes, *map(list_inner, others))]
     found = []
-    for layer, all_own in zip(towering.layers, weights, strict=False):
+    for layer in towering.layers:
         own = gather_weights(flow, list_inner(layer)).keys()
         path = common_module(own)
         member = path[: max((one.end() for one in MEMBER.finditer(path)), default=0)]
-        member = find_home(flow, layer, member, all_own)
+        member = find_home(flow, layer, member)
         is_one = own == {name for name in list_worked(flow) if holds(path, name)}
         path = path if is_one and sum(own <= some for some in weights[: len(nodes)]) > 1 else member
         held = ({name for name in some if holds(path, name)} for some in weights)
@@ -91,16 +91,17 @@ def list_modules(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> 
     return found
 
 
-def find_home(flow: Flow, layer: Layer, member: str, weights: Collection[str]) -> str:
-    """The member of a list that a layer is; or the block around it, where that holds the layer whole and nothing else.
+def find_home(flow: Flow, layer: Layer, member: str) -> str:
+    """The member of a list that a layer is; nothing where a block around that holds the layer whole, and nothing else.
 
-    So a norm and two linear layers may stand around a list of one block (U-Nets of films). Nothing where the model is
-    that block.
+    So a norm and linear layers stand around a list of one block (U-Nets of films), before what that gives is added.
     """
-    block = None if all(holds(member, name) for name in weights) else find_block(flow, layer)
-    if block is None or not member or holds(member, block.path):
+    end = layer[-1].joints[-1].add
+    before = (node for staging in layer for node in staging.nodes if node < end)
+    if not member or all(holds(member, name) for name in gather_weights(flow, before)):
         return member
-    return block.path if all(holds(block.path, name) for name in weights) else ""
+    block = find_block(flow, layer)
+    return member if block is None or holds(member, block.path) else ""
 
 
 def list_inner(layer: Layer) -> frozenset[int]:
