@@ -174,6 +174,15 @@ def is_joined_again(flow: Flow, node: int) -> bool:
 
 def label_cut_rows(flow: Flow, node: int) -> str:
     """What a step is called that leaves rows out: by how many, and at which end; else by how many it takes."""
+    if told := label_cut_end(flow, node):
+        return told
+    along = find_cut(flow, node) or 1
+    before, after = flow.steps[node].inputs[0].shape[along], flow.output(node).shape[along]
+    return f"{after:,} OF {before:,} {'PLACE' if along == 2 else 'ROW'}S"
+
+
+def label_cut_end(flow: Flow, node: int) -> str:
+    """What a step is called that leaves rows out at one end of a sequence; "" for any other."""
     along = find_cut(flow, node) or 1
     before, after = flow.steps[node].inputs[0].shape[along], flow.output(node).shape[along]
     parts, what = str(flow.steps[node].settings.get("index", "")).split(", "), "PLACE" if along == 2 else "ROW"
@@ -185,7 +194,7 @@ def label_cut_rows(flow: Flow, node: int) -> str:
         return f"THE {one} {what}"
     end = {f"{left}:": "FIRST", f":-{left}": "LAST"}.get(rows)
     if end is None:
-        return f"{'THE FIRST ' * (rows == f':{after}')}{after:,} OF {before:,} {what}S"
+        return f"THE FIRST {after:,} OF {before:,} {what}S" if rows == f":{after}" else ""
     return f"ALL {what}S BUT THE {end}{f' {left:,}' * (left > 1)}"
 
 

@@ -15,7 +15,7 @@ from xray.story.branches.operands.sides import find_normed_before, read_sides
 from xray.story.branches.rows import PICKS, SWAPS
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.charts.steps.operations_chart import are_alike
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows
+from xray.story.entrance.cut_rows import cuts_rows, label_cut_end, label_cut_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
@@ -38,7 +38,7 @@ def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) ->
     idle: list[int] = []
     while here is not None and here > end:
         told = name_rows(flow, here) or name_only_row(flow, here)
-        told = told or (label_cut_rows(flow, here) if here not in drawn and cuts_rows(flow, here) else "")
+        told = told or (label_cut_end(flow, here) if here not in drawn and cuts_rows(flow, here) else "")
         if told:
             given = find_given(flow, flow.makers[here][0])
             is_known = told == ONLY or given is None or given <= end or given in drawn
