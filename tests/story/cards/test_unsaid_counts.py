@@ -188,12 +188,12 @@ class Modulated(nn.Module):
     def __init__(self):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(WIDE) for _ in range(2))
-        self.made = nn.Sequential(nn.SiLU(), nn.Linear(WIDE, 4 * WIDE))
+        self.made = nn.ModuleList(nn.Sequential(nn.SiLU(), nn.Linear(WIDE, WIDE)) for _ in range(4))
         self.qkv, self.out = nn.Linear(WIDE, 3 * WIDE), nn.Linear(WIDE, WIDE)
         self.think = nn.Sequential(nn.Linear(WIDE, 50), nn.GELU(), nn.Linear(50, WIDE))
 
     def forward(self, x, beside):
-        one, two, three, four = self.made(beside).chunk(4, -1)
+        one, two, three, four = (made(beside) for made in self.made)
         q, k, v = (part.unsqueeze(1) for part in self.qkv(self.norms[0](x) * (1 + one)).chunk(3, -1))
         x = x + two * self.out(functional.scaled_dot_product_attention(q, k, v).squeeze(1))
         return x + four * self.think(self.norms[1](x) * (1 + three))
@@ -218,7 +218,7 @@ class Conditioned(nn.Module):
 def test_what_each_layer_makes_of_rows_from_beside_counts_once_for_each():
     counts = count_in(Conditioned(), torch.arange(10).view(2, 5))
 
-    assert (counts["silu"], counts["linear"]) == (LAYERS, LAYERS)
+    assert (counts["silu"], counts["linear"]) == (4 * LAYERS, 4 * LAYERS)
 
 
 class Balanced(nn.Module):
