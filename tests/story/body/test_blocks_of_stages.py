@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, ConvolutionPart, FeedForwardPart, read, rows
-from story.body.test_numbered import SIDE, Block, Layer
+from story.body.test_numbered import SIDE, Block, Layer, Near
 from torch import nn
 
 from xray.story.anatomy.tree import EntrancePart
@@ -122,3 +122,25 @@ def test_a_block_of_another_list_and_the_same_class_is_a_layer():
     model.stages[0].before = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Sequential(Layer()))
 
     assert read(model.eval(), rows()).towers[0].layers == 5
+
+
+class Twofold(nn.Module):
+    """Convolutions of two lists, called in turn, with attentions of a third behind each where it `looks` (U-Nets)."""
+
+    def __init__(self, *, looks):
+        super().__init__()
+        self.first, self.then = (nn.ModuleList(Near() for _ in range(2)) for _ in range(2))
+        self.looking = nn.ModuleList(AttentionPart() for _ in range(2 * looks))
+
+    def forward(self, x):
+        for number, (first, then) in enumerate(zip(self.first, self.then, strict=True)):
+            x = then(first(x))
+            x = self.looking[number](x) if len(self.looking) else x
+        return x
+
+
+def test_blocks_of_two_lists_that_are_called_in_turn_by_their_numbers_are_a_layer_together():
+    stages = nn.ModuleList(Twofold(looks=looks) for looks in (True, True, False))
+    (tower,) = read(nn.Sequential(nn.Linear(7, WIDTH), *stages), rows()).towers
+
+    assert [(group.layers, len(group.stages)) for group in tower.groups] == [((0, 1, 2, 3), 3), ((4, 5), 2)]

@@ -1,7 +1,7 @@
 """Layers as the model's own blocks hold them."""
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.body.stages import Staging
@@ -10,6 +10,7 @@ from xray.story.cutting.blocks import (
     Holders,
     are_of_one_class,
     count_shared,
+    list_first_blocks,
     name_lists,
     read_holders,
     split_at_blocks,
@@ -36,6 +37,8 @@ def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
         lists = [name_lists(split_at_blocks(piece, holders), holders) for piece in pieces]
         if find_period(parts) is not None and not any(map(any, lists)):
             return [*pieces] if are_added_within(pieces, holders) else None
+    if in_turn := list_in_turn(pieces, holders):
+        return in_turn
     return None if runs_on(stagings, pieces, found := cut_pieces(flow, pieces, holders) or []) else found or None
 
 
@@ -50,6 +53,9 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
     while pieces:
         piece, *pieces = pieces
         inner = split_at_blocks(piece, holders)
+        if in_turn := list_in_turn(inner, holders):
+            layers += in_turn
+            continue
         names = name_lists(inner, holders)
         name = names[0] if len(set(names)) == 1 else ""
         told = [tuple(tell_kind(flow, staging) for staging in one) for one in inner]
@@ -69,6 +75,20 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
         is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
         layers += cut_by_pattern(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def list_in_turn(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:
+    """Pieces of a sum each, joined where lists side by side give one each in turn, by its number (3-D U-Nets, STTR).
+
+    None where they are anything else.
+    """
+    if len(pieces) < 2 or any(len(piece) > 1 for piece in pieces):
+        return []
+    blocks = list_first_blocks(pieces, holders)
+    runs = [[*run] for _, run in groupby(zip(blocks, pieces, strict=True), lambda one: one[0].path.rpartition(".")[2])]
+    lists = {tuple(block.list for block, _ in run) for run in runs}
+    are_several = len(lists) == 1 and all(len(own) == len({*own}) > 1 and all(own) for own in lists)
+    return [tuple(one for _, piece in run for one in piece) for run in runs] if are_several and len(runs) > 1 else []
 
 
 def tell_kind(flow: Flow, staging: Staging) -> tuple[str, Collection[tuple[str, int]]]:
