@@ -73,7 +73,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("vocabulary", size, tied, *read_bending(flow, head), of_last=of_last)
     if any(scores_words(flow, one, vocab) for one in heads[:-1] for vocab in vocabs):
         return None  # not all that leaves: words were scored before it (BERT as it is pretrained)
-    shape = flow.output(head).shape
+    shape = read_laid_shape(flow, head)
     if size == flow.output(last.chains[-1].end).shape[-1] and not hands_out(flow, head, SCORES):
         return Head("none")
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
@@ -94,6 +94,13 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
     is_one &= not laid or end.shape[:-1] in laid
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
+
+
+def read_laid_shape(flow: Flow, head: int) -> tuple[int, ...]:
+    """The shape of what a head makes: of a map of one place, that then is only laid out, without this (ResNet v2)."""
+    shape, ahead = flow.output(head).shape, filter(flow.is_leaf, flow.ahead(head))
+    is_laid_out = all(one == head or flow.op(one) in CARRYING for one in ahead)
+    return shape[:2] if flow.op(head) in FINDINGS and prod(shape[2:]) == 1 and is_laid_out else shape
 
 
 def meets_more(flow: Flow, head: int) -> bool:
