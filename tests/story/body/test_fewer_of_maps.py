@@ -2,11 +2,14 @@
 
 import pytest
 import torch
+from printed import lines_of
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
+from xray.story.poster import compose_poster
 
 SIDE = 8
 
@@ -104,3 +107,27 @@ def test_a_norm_of_what_is_pooled_first_stands_before_a_sublayer():
 
     (tower,) = xray.anatomy(trace).towers
     assert {stage.norm.place for group in tower.groups for stage in group.stages} == {"before"}
+
+
+class SpreadAndCut(nn.Module):
+    """Attention of a smaller map, spread again, of which no more is taken than there was (CPUBone)."""
+
+    def __init__(self):
+        super().__init__()
+        self.fewer = nn.Sequential(nn.GroupNorm(1, WIDTH), nn.Conv2d(WIDTH, WIDTH, 2, 2, groups=WIDTH))
+        self.qkv, self.out = nn.Conv2d(WIDTH, 3 * WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 1)
+        self.spread = nn.Upsample(scale_factor=2)
+
+    def forward(self, x):
+        made = self.qkv(self.fewer(x))
+        query, key, value = made.flatten(2).unflatten(1, (HEADS, -1)).mT.chunk(3, dim=-1)
+        found = nn.functional.scaled_dot_product_attention(query, key, value).mT.flatten(1, 2)
+        return x + self.spread(self.out(found.unflatten(2, made.shape[2:])))[..., : x.shape[2], : x.shape[3]]
+
+
+def test_a_map_that_is_spread_and_of_which_all_is_taken_is_drawn_as_spread():
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 1), *(SpreadAndCut() for _ in range(2)))
+    drawn = lines_of(compose_poster(xray.trace(model, torch.rand(BATCH, 3, SIDE, SIDE)), text_width))
+
+    assert "UPSAMPLE" in drawn
+    assert "INDEX" not in drawn

@@ -20,10 +20,10 @@ GATED = "× ONE NUMBER FOR EACH PLACE"
 class Squeezed(nn.Module):
     """Each channel of a map times a number that is worked out of its mean (RegNet's Y layers)."""
 
-    def __init__(self):
+    def __init__(self, curve=nn.Sigmoid):
         super().__init__()
         self.first, self.last = nn.Conv2d(3, 5, 3), nn.Conv2d(5, 5, 3)
-        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(5, 5, 1), nn.Sigmoid())
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(5, 5, 1), curve())
 
     def forward(self, x):
         x = self.first(x)
@@ -129,14 +129,15 @@ def test_a_mean_over_the_views_of_each_place_is_not_of_all_places():
     assert labels_of(Weighed(), torch.ones(2, 5, 3, 11)) == ["LINEAR", "MEAN OF 3", "LINEAR"]
 
 
-def test_channels_that_are_gated_by_what_their_mean_says_are_drawn_so():
-    labels = labels_of(Squeezed(), MAP)
+@pytest.mark.parametrize(("curve", "told"), [(nn.Sigmoid, "SIGMOID"), (nn.Hardsigmoid, "HARDSIGMOID")])
+def test_channels_that_are_gated_by_what_their_mean_says_are_drawn_so(curve, told):
+    labels = labels_of(Squeezed(curve), MAP)
 
     assert labels == [
         "CONVOLUTION 3×3",
         "MEAN OF ALL PLACES",
         "CONVOLUTION 1×1",
-        "SIGMOID",
+        told,
         "EACH CHANNEL × ITS GATE",
         "CONVOLUTION 3×3",
     ]

@@ -341,3 +341,30 @@ def test_numbers_of_a_mean_come_out_neither_for_each_place_nor_once(axis):
     layout = compose_poster(xray.trace(ReaderOfMeans(axis).eval(), torch.arange(14).view(2, 7)), text_width)
 
     assert not any("come out" in line for line in lines_of(layout))
+
+
+class Convolving(nn.Module):
+    """A convolution of the mean of a map, or of each of its places, behind layers of convolutions (ResNet v2)."""
+
+    def __init__(self, of_mean):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 6, 3), nn.Conv2d(6, 5, 1)
+        self.layers = nn.ModuleList(nn.Conv2d(6, 6, 3, padding=1) for _ in range(3))
+        self.pool = nn.AdaptiveAvgPool2d(1) if of_mean else nn.Identity()
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = x + layer(x.relu())
+        return self.last(self.pool(x)).flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("of_mean", "said"), [(True, "5 numbers come out."), (False, "What leaves the tower.")], ids=["mean", "places"]
+)
+def test_a_convolution_of_a_mean_gives_numbers_and_is_the_head(of_mean, said):
+    trace = xray.trace(Convolving(of_mean).eval(), torch.rand(2, 3, 9, 9))
+    told = lines_of(compose_poster(trace, text_width))
+
+    assert said in told
+    assert ("head" in told) is of_mean

@@ -1,5 +1,7 @@
 """A layer that is a module of a list holds what that module does, wherever its parts stand on the poster."""
 
+from itertools import pairwise
+
 import torch
 from handwritten import Attention, Layer
 from printed import lines_of
@@ -10,6 +12,7 @@ from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.counting import count_frames
+from xray.story.sheet.shares import list_shares
 
 WIDTH = 12
 
@@ -178,3 +181,30 @@ def test_a_layer_around_a_list_of_one_block_has_what_stands_around_that_too():
 
     assert first.params == first.panels[0].params == count(model.wrapped)
     assert others.params == count(model.layers[0])
+
+
+class Spreading(nn.Module):
+    """Convolutions beside a stream that both go on from a norm, and a stream that gets wider on its way if need be."""
+
+    def __init__(self, given, width):
+        super().__init__()
+        self.norm, self.past = nn.BatchNorm2d(given), nn.Conv2d(given, width, 1) if given != width else nn.Identity()
+        self.mix = nn.Sequential(
+            nn.Conv2d(given, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1)
+        )
+
+    def forward(self, x):
+        x = self.norm(x).relu()
+        return self.mix(x) + self.past(x)
+
+
+def test_layers_count_the_norm_in_which_they_end_and_none_before_them():
+    blocks = nn.Sequential(*(Spreading(*widths) for widths in pairwise((6, 10, 14, 14, 14, 14, 18))))
+    head = (nn.BatchNorm2d(18), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(18, 5))
+    trace = xray.trace(nn.Sequential(nn.Conv2d(3, 6, 3), blocks, *head).eval(), torch.rand(2, 3, 7, 7))
+    (column,) = read_columns(trace)
+    counted = [frame.params for frame in column.frames for _ in frame.group.layers]
+
+    assert counted[0] == count(blocks[0]) - count(blocks[0].norm)
+    assert counted[1] == count(blocks[1]) + count(blocks[2].norm)
+    assert sum(counted) == {name: n for name, _, n in list_shares([column], trace)}["convolution × 6"]

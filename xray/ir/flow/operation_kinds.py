@@ -145,6 +145,8 @@ CURVES = frozenset(
         "sigmoid",
         "mish",
         "hardswish",
+        "hardsigmoid",
+        "hardsigmoid_",
         "softplus",
         "erf",
         "square",

@@ -52,6 +52,7 @@ from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.modulation import find_beside_gate
+from xray.story.passages.ordered_rows import takes_all_in_order
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.values.value_shapes import number
@@ -145,7 +146,7 @@ def draw_end(
         label = label or {"heads": cut, "scale": "" if scaled == SCALE else scaled}.get(part.kind)
         is_learned = multiplies_rows(flow, part, alone=True)
         label = label or ("× LEARNED NUMBERS" if is_learned else name_layers(flow, part))
-        label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
+        label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, last_doing(flow, part)))
         keys = {node.key for node in nodes}
         if label == "LINEAR" and "concat" in keys and "output" not in keys:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
@@ -177,6 +178,11 @@ def draw_end(
             edges += [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
         last, row = key, row + 1
     return last
+
+
+def last_doing(flow: Flow, part: Part) -> int:
+    """The last step of a part that does not just take all that there is, as one that cuts off what is over may."""
+    return next((node for node in reversed(part.nodes) if not takes_all_in_order(flow, node)), part.nodes[-1])
 
 
 def list_added_row(flow: Flow, output: int) -> list[int]:

@@ -1,6 +1,5 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Literal
@@ -34,6 +33,7 @@ from xray.story.body.towers import Towering
 from xray.story.entrance.place_tables import count_unread
 from xray.story.entrance.tables import looks_up_counted, table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
+from xray.story.passages.ordered_rows import takes_all_in_order
 from xray.story.recognition.between import find_region, is_linear, list_leading_on, weights_of, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
@@ -44,7 +44,6 @@ ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COP
 """What works on each row by itself where it gives as many."""
 TOGETHER = frozenset({"mean", "sum", "amax", "logsumexp"})
 """What makes one row of several."""
-SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -73,7 +72,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("vocabulary", size, tied, *read_bending(flow, head), of_last=of_last)
     if any(scores_words(flow, one, vocab) for one in heads[:-1] for vocab in vocabs):
         return None  # not all that leaves: words were scored before it (BERT as it is pretrained)
-    shape = flow.output(head).shape
+    shape = read_laid_shape(flow, head)
     if size == flow.output(last.chains[-1].end).shape[-1] and not hands_out(flow, head, SCORES):
         return Head("none")
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
@@ -94,6 +93,13 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
     is_one &= not laid or end.shape[:-1] in laid
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
+
+
+def read_laid_shape(flow: Flow, head: int) -> tuple[int, ...]:
+    """The shape of what a head makes: of a map of one place, that then is only laid out, without this (ResNet v2)."""
+    shape, ahead = flow.output(head).shape, filter(flow.is_leaf, flow.ahead(head))
+    is_laid_out = all(one == head or flow.op(one) in CARRYING for one in ahead)
+    return shape[:2] if flow.op(head) in FINDINGS and prod(shape[2:]) == 1 and is_laid_out else shape
 
 
 def meets_more(flow: Flow, head: int) -> bool:
@@ -208,14 +214,6 @@ def is_of_each_place(flow: Flow, end: int, head: int) -> bool:
         and (is_linear(flow, one) or flow.op(one) in ALONE or takes_all_in_order(flow, one))
         for one in way
     )
-
-
-def takes_all_in_order(flow: Flow, node: int) -> bool:
-    """Whether an index of slices alone takes all that there is (`[:, 0:]`)."""
-    step = flow.steps[node]
-    if flow.op(node) != "index" or len(step.inputs) != 1 or step.inputs[0].shape != flow.output(node).shape:
-        return False
-    return all(SLICE.fullmatch(one) for one in str(step.settings.get("index", "?")).split(", "))
 
 
 def list_rows_cut(flow: Flow, head: int) -> list[tuple[int, ...]]:

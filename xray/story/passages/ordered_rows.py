@@ -1,5 +1,6 @@
 """Rows in another order, as one gives it (by windows, in Qwen2.5-VL's eye) or in turn, and rows that are repeated."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -27,6 +28,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data
 from xray.story.recognition.values.value_shapes import number, read_index
 
+SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
 TAKING = frozenset({"index", "index_select"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
 ROWS = len(("batch", "row", "width"))
@@ -49,6 +51,14 @@ def takes_in_order(flow: Flow, node: int) -> bool:
     is_order = len(order.shape) == 1 and order.shape[0] > 1 and not order.is_float and order.dtype != "bool"
     is_rows = rows.is_float and len(rows.shape) > 1 and rows.shape == step.outputs[0].shape
     return is_order and is_rows and order.shape[0] in rows.shape[:-1] and node in list_reading_data(flow)
+
+
+def takes_all_in_order(flow: Flow, node: int) -> bool:
+    """Whether an index of slices alone takes all that there is (`[:, 0:]`)."""
+    step = flow.steps[node]
+    if flow.op(node) != "index" or len(step.inputs) != 1 or step.inputs[0].shape != flow.output(node).shape:
+        return False
+    return all(SLICE.fullmatch(one) for one in str(step.settings.get("index", "?")).split(", "))
 
 
 def find_order(flow: Flow, node: int) -> int | None:

@@ -76,7 +76,11 @@ def count_frames(
     modules = list_modules(flow, towering, towers)
     theirs = list_theirs(flow, towering, towers)
     lent = {name for name in list_held_for_several(flow, towering) if not any(holds(one, name) for one in modules)}
-    elsewhere = gather_weights(flow, apart - list_around_layers(flow, towering)).keys()
+    outside = {*towering.entrance}.union(*(one.nodes for one in towering.bridges))
+    outside = outside.difference(*(staging.nodes for staging in towering.stagings))
+    elsewhere = {*gather_weights(flow, apart - list_around_layers(flow, towering))}
+    others = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and node not in outside)
+    elsewhere |= gather_weights(flow, outside).keys() - gather_weights(flow, others).keys()
     within = {name: n for name, n in {**worked, **idle}.items() if name not in elsewhere}
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
@@ -87,7 +91,7 @@ def count_frames(
     for frame, places in zip(frames, held_layers, strict=True):
         homes = ["" if frame.whole else modules[layer] for layer in frame.group.layers]
         layers = [
-            {name: n for name, n in leave_others(weigh(nodes), home, theirs).items() if not holds(home, name)}
+            {name: n for name, n in leave_others(weigh(nodes), home, modules, theirs).items() if not holds(home, name)}
             | {name: n for name, n in within.items() if holds(home, name)}
             for nodes, home in zip(places, homes, strict=True)
         ]
@@ -96,7 +100,10 @@ def count_frames(
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         boxed = [weigh_boxes(flow, one) for one in frame.panels]
         first = [
-            {**leave_others(own, homes[0], theirs), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
+            {
+                **leave_others(own, homes[0], modules, theirs),
+                **{name: n for name, n in shown.items() if holds(homes[0], name)},
+            }
             for own, shown in zip(first, boxed, strict=True)
         ]
         held = [sum(weights.values()) for weights in list_own(first, left)]
@@ -151,17 +158,22 @@ def weigh_boxes(flow: Flow, panel: Panel) -> dict[str, int]:
     return gather_weights(flow, (flow.places[one] for one in steps if one in flow.places))
 
 
-def leave_others(weights: Mapping[str, int], module: str, theirs: Collection[str] = ()) -> Mapping[str, int]:
+def leave_others(
+    weights: Mapping[str, int], module: str, modules: Collection[str], theirs: Collection[str]
+) -> Mapping[str, int]:
     """The parameters of a layer that is a module of a list: those that this holds, or lists of others beside it.
 
-    What is `theirs`, as layers of another tower work with it, is none of this one's (HDiT's noise).
+    Those of another module of the list too, if that is none of the `modules` that layers are: the layer works with the
+    next one's first norm, as the stream goes on from there (Xception). What is `theirs`, as layers of another tower
+    work with it, is none of this one's (HDiT's noise).
     """
     if not module:
         return weights
-    alike = NUMBER.sub("", module)
-    beside = (name for name in weights if NUMBER.search(name) and not holds(alike, NUMBER.sub("", name)))
-    own = (name for name in weights if holds(module, name))
-    return {name: weights[name] for name in (*(name for name in beside if name not in theirs), *own)}
+    alike, others = NUMBER.sub("", module), {*modules} - {module}
+    is_like = {name: holds(alike, NUMBER.sub("", name)) for name in weights}
+    beside = (name for name, like in is_like.items() if NUMBER.search(name) and not like and name not in theirs)
+    next_one = (name for name, like in is_like.items() if like and not any(holds(one, name) for one in others))
+    return {name: weights[name] for name in (*beside, *next_one)}
 
 
 def list_theirs(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> Collection[str]:
