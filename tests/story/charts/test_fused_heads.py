@@ -4,6 +4,7 @@ import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.renderers.fonts import text_width
@@ -126,3 +127,22 @@ def test_heads_of_all_sequences_in_one_row_are_heads_of_all_three():
     labels = {"".join(run.text for run in box.lines[0]) for box in layout.boxes if box.lines}
     assert "HEADS OF Q, K, V" in labels
     assert "CUT ANEW" not in labels
+
+
+class InAKernel(Fused):
+    """All three are cut at once, and one kernel attends (Hiera)."""
+
+    def attend(self, x):
+        three = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        found = scaled_dot_product_attention(*three.unbind(0))
+        return self.out(found.transpose(1, 2).flatten(2))
+
+
+def test_keys_that_are_as_many_as_the_numbers_of_each_are_laid_on_their_side_too():
+    model = nn.Sequential(InAKernel(), FeedForwardPart(), InAKernel(), FeedForwardPart()).eval()
+    trace = xray.trace(model, torch.ones(2, WIDTH // HEADS, WIDTH))
+
+    turned = next(step for step in trace.steps if step.id.endswith("transpose_key#0"))
+    assert turned.inputs[0].shape == turned.outputs[0].shape
+    labels = ["".join(run.text for run in box.lines[0]) for box in compose_poster(trace, text_width).boxes if box.lines]
+    assert any(label.startswith("TRANSPOSE KT") for label in labels)

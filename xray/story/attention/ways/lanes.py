@@ -57,7 +57,7 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
             run = [node for node in run[1:] if node not in scaled]
         before = found[-1].record if found else next((record for record, _ in flow.given(run[0])), None)
         is_same = kind == "heads" and before is not None and before.shape == record.shape
-        if is_same and not found:
+        if is_same and not found and not turns_square(flow, run):
             continue
         if (linear := find_biased(flow, found, run)) is not None:
             layer = [node for part in found[linear:] for node in part.nodes]
@@ -77,6 +77,12 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def turns_square(flow: Flow, run: Sequence[int]) -> bool:
+    """Whether steps that leave a shape as it is lay it on its side: as many keys as each has numbers (Hiera's)."""
+    turns = [node for node in run if flow.op(node) in TURNS]
+    return len(turns) == 1 and swaps_last_two(flow.steps[turns[0]])
 
 
 def find_only_part(flow: Flow, cut: int, nodes: Collection[int]) -> TensorRecord | None:
