@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.charts.steps.same_weights import SAME_WEIGHTS
+from xray.story.charts.steps.same_weights import PART, SAME_WEIGHTS
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.counting import count_frames
 
@@ -99,7 +99,7 @@ def test_a_part_of_weights_counts_where_all_of_them_work():
     (frame,) = count_frames(column.reading, column.towering, column.frames, {})
 
     (panel,) = frame.panels
-    assert [node.extra for node in panel.chart.nodes if "BIAS" in node.label] == [SAME_WEIGHTS]
+    assert [node.extra for node in panel.chart.nodes if "BIAS" in node.label] == [f"{PART}{SAME_WEIGHTS}"]
     assert count_in_boxes(panel.chart) == panel.params == sum(one.numel() for one in model[1].parameters())
 
 
@@ -126,3 +126,25 @@ def test_many_steps_that_work_with_known_weights_too_count_their_own_alone():
     (many,) = (node.extra for node in chart.nodes if "MORE STEPS" in node.label)
     assert many.startswith(SAME_WEIGHTS)
     assert count_in_boxes(chart) == sum(one.numel() for one in model[-1].parameters())
+
+
+class Gated(Shared):
+    """Each sublayer has its own row of a table of gates (EfficientViM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Parameter(torch.ones(2, WIDTH))
+
+    def forward(self, x):
+        gates, rows = self.gates.sigmoid(), self.norm(x)
+        x = x + gates[0] * self.attend(rows, rows)
+        return x + gates[1] * self.think(self.norm(x))
+
+
+def test_another_row_of_a_table_is_a_part_of_the_same_weights():
+    model = nn.Sequential(nn.Embedding(31, WIDTH), Gated(), Gated()).eval()
+    (column,) = read_columns(xray.trace(model, torch.arange(14).view(2, 7)))
+    (frame,) = count_frames(column.reading, column.towering, column.frames, {})
+
+    gates = [node.extra for panel in frame.panels for node in panel.chart.nodes if node.label.startswith("×")]
+    assert gates == [f"{2 * WIDTH} parameters", f"{PART}{SAME_WEIGHTS}"]

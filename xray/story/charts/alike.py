@@ -12,10 +12,9 @@ from xray.story.branches.scored.caps import read_factor
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.counted_weights import describe_params, weights_of_box
 from xray.story.charts.steps.operation_labels import label_step
-from xray.story.charts.steps.same_weights import DRAWN_BEFORE
+from xray.story.charts.steps.same_weights import DRAWN_BEFORE, describe_again
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.sentences.of_parts import describe_own_beside
 from xray.story.streams.scaled_streams import list_factors_past
 
 TIMES = re.compile(r"[×÷·] ?([\d.,]*\d(e-?\d+)?|ONE NUMBER)")
@@ -138,7 +137,7 @@ def tell_node(flow: Flow, node: Node, drawn: Mapping[str, str]) -> Node:
     weights = {name: count for one in held for name, count in one.items()}
     told = drawn[min(drawn.keys() & weights.keys())]
     own = sum(count for name, count in weights.items() if name not in drawn)
-    return replace(node, extra=describe_own_beside(told, own))
+    return replace(node, extra=describe_again(flow, node, told, own))
 
 
 def list_reading(node: Node) -> list[Step]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.weights import gather_weights
 from xray.story.charts.chart import Node
-from xray.story.charts.counted_weights import weights_of_box
+from xray.story.charts.counted_weights import CUTS, weights_of_box
 from xray.story.recognition.between import works_on_weights
 from xray.story.sentences.of_parts import describe_own_beside
 from xray.story.wording import plural
 
-SAME_WEIGHTS = "same weights"
-"""Stands beside a box whose parameters are those of one before."""
+SAME_WEIGHTS, PART = "same weights", "a part of the "
+"""Stands beside a box whose parameters are those of one before, and before that where it works with some of these."""
 DRAWN_BEFORE = "drawn before"
 """Stands beside a box of the very steps that a box of another tower holds."""
 
@@ -32,10 +32,18 @@ def tell_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
         own = sum(count for name, count in held.items() if not is_in(name, seen))
         is_again = bool(node.extra) and own < sum(held.values())
         is_again &= not own or node.extra == plural(sum(held.values()), "parameter")
-        told = describe_own_beside(SAME_WEIGHTS, own) if is_again and reads_weights(flow, node, boxed) else ""
+        told = describe_again(flow, node, SAME_WEIGHTS, own) if is_again and reads_weights(flow, node, boxed) else ""
         found.append(replace(node, extra=told) if is_again else node)
         seen |= held.keys()
     return found
+
+
+def describe_again(flow: Flow, node: Node, told: str, own: int) -> str:
+    """Where the weights of a box stand, and that it takes some of these alone (each of EfficientViM's gates a row)."""
+    made = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    cuts = [one for one in made if flow.op(one) in CUTS and len(flow.steps[one].inputs) == 1]
+    is_part = told.startswith(SAME_WEIGHTS) and any(works_on_weights(flow, one) for one in cuts)
+    return describe_own_beside(PART * is_part + told, own)
 
 
 def is_in(name: str, seen: Collection[str]) -> bool:
