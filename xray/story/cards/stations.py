@@ -19,8 +19,10 @@ from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
 from xray.story.sentences.stations.of_stages import describe_stage
+from xray.story.sentences.stations.of_stations import EACH_ALONE, SOME_ALONE
 from xray.story.sheet.columns import Column, list_links
 from xray.story.sheet.planning import Panel
+from xray.story.sheet.stand_ins import is_of_some
 
 
 def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> tuple[tuple[int, str], ...]:
@@ -35,7 +37,7 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         parts = [one for one in columns if one.name == column.name]
         closed = [told_of(one) for part in parts for one in list_panels(part) if not one.is_open]
         opened = [panel for panel in list_panels(column) if panel.is_open]
-        found += [(panel.station, describe_stage(tower, told_of(panel), closed)) for panel in opened]
+        found += [(panel.station, describe_panel(column, panel, closed)) for panel in opened]
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
@@ -45,6 +47,12 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
     if again:
         found.append((columns[-1].last_station + 1, again))
     return tuple(sorted(found))
+
+
+def describe_panel(column: Column, panel: Panel, closed: Sequence[Stage]) -> str:
+    """What happens at the station of a panel; a feed-forward may take some places alone (XCiT's class row)."""
+    told = describe_stage(column.towering.tower, told_of(panel), closed)
+    return told.replace(EACH_ALONE, SOME_ALONE) if is_of_some(column.reading.flow, panel.staging) else told
 
 
 def list_panels(column: Column) -> list[Panel]:

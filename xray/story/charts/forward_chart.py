@@ -5,7 +5,17 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, SPLITS, TURNS, ZEROS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CLAMPS,
+    DROPOUTS,
+    PLACING,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SPLITS,
+    TURNS,
+    ZEROS,
+)
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
@@ -31,7 +41,14 @@ from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.learned_steps import list_bias
-from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
+from xray.story.recognition.between import (
+    is_linear,
+    list_reading_data,
+    name_groups,
+    projections_in,
+    width_in,
+    width_out,
+)
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import spell_norm
 from xray.story.recognition.values.value_shapes import number
@@ -262,6 +279,45 @@ def list_norms_between(flow: Flow, between: Sequence[int]) -> tuple[int, ...]:
     """The steps of that norm."""
     norm = find_norm_between(flow, between)
     return () if norm is None else norm.nodes
+
+
+def add_left(flow: Flow, found: Branching, chart: Chart, summed: Chart) -> Chart:
+    """A feed-forward with what is done to its rows behind its last layer, where no box stands for some of that.
+
+    So the stream is taken off, and a gate multiplies the rest (EfficientViM). `summed` is the chart with its sum.
+    """
+    scales = [node for node in chart.nodes if node.key == chart.head == "scale"]
+    inner, named = found.region.inner, {flow.places[node.steps[0].id]: node.label for node in scales}
+    drawn = [node for node in summed.nodes if node not in scales]
+    held = {flow.places[step.id] for node in drawn for step in node.steps}
+    last = max((*projections_in(flow, inner), *held.intersection(inner)))
+    left = [node for node in sorted(inner) if node > last and flow.is_leaf(node)]
+    in_scale = {flow.places[step.id] for node in scales for step in node.steps}
+    data = list_reading_data(flow)
+    works = [node for node in left if flow.op(node) not in CARRYING | DROPOUTS and node in data]
+    gated = [node for node in works if flow.op(node) in SCALINGS and not data.isdisjoint({*flow.makers[node]} - inner)]
+    named = {node: label_step(flow, node) for node in gated} | named
+    below = below_scale(chart) if scales else chart
+    top = chart_operations(flow, left, found.region.end, named, "left") if {*works} - in_scale else None
+    if top is None or not all(leads_on(flow, top.node(foot), held) for foot in top.feet):
+        return chart
+    begun = flow.carried_from(found.region.start)
+    read = [one.key for one in top.nodes if one.key not in top.feet and leads_on(flow, one, {begun})]
+    whole = stack_charts(below, top)
+    return replace(whole, feet=(*whole.feet, *read))
+
+
+def below_scale(chart: Chart) -> Chart:
+    """A chart without what multiplies all at its end."""
+    below = " ".join(edge.source for edge in chart.edges if edge.target == chart.head)
+    nodes = tuple(node for node in chart.nodes if node.key != chart.head)
+    return replace(chart, nodes=nodes, edges=tuple(one for one in chart.edges if one.target != chart.head), head=below)
+
+
+def leads_on(flow: Flow, node: Node, places: Collection[int | None]) -> bool:
+    """Whether a box reads what one of some steps gave, through moves alone."""
+    made = (maker for step in node.steps for maker in flow.makers[flow.places[step.id]])
+    return any(flow.carried_from(maker) in places for maker in made if maker is not None)
 
 
 def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:

@@ -50,7 +50,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, lay_beside, put_on_turn
+from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_beside, put_on_turn
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
 from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread
@@ -120,7 +120,9 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
         return lead_by_gates(add_sum(flow, staging, stack_charts(chart, chart_gates(flow, weighing))), chart.heads)
-    return add_sum(flow, staging, chart)
+    summed = add_sum(flow, staging, chart)
+    is_alone = len(staging.branches) == 1 and isinstance(staging.branches[0].branch, FeedForward)
+    return add_sum(flow, staging, add_left(flow, staging.branches[0], chart, summed)) if is_alone else summed
 
 
 def tell_linear_of_both(flow: Flow, staging: Staging, found: Branching, chart: Chart) -> Chart:

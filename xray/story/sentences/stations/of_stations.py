@@ -28,6 +28,7 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.wording import join_words
 
 MIXED = "Each place is mixed with"
+EACH_ALONE, SOME_ALONE = "Each place alone", "Some places alone"
 
 
 def describe_station(tower: Tower, branch: Branch) -> str:
@@ -353,8 +354,8 @@ OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
     ),
     Sentence("rows to one", describe_joined),
     fixed("best again", "Each place alone; those that score best once more.", lambda fact: bool(fact[0].best_again)),
-    fixed("wider", "Each place alone, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
-    fixed("narrower", "Each place alone, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
-    fixed("alone", "Each place alone.", lambda _: True),
+    fixed("wider", f"{EACH_ALONE}, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
+    fixed("narrower", f"{EACH_ALONE}, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
+    fixed("alone", f"{EACH_ALONE}.", lambda _: True),
 )
 """What a feed-forward does on a stream of so many numbers."""
