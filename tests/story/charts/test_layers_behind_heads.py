@@ -58,13 +58,17 @@ def gate_by_itself(layer, found):
     return rows * torch.tanh(layer.linears[5](torch.relu(layer.linears[4](rows))))
 
 
+def bend_first(layer, found):
+    return layer.linears[3](torch.relu(layer.norms[0](found)))
+
+
 def labels(finish, norm=lambda: nn.LayerNorm(WIDTH)):
     model = nn.Sequential(*(Layer(finish, norm) for _ in range(2)))
     return list_labels(xray.trace(model.eval(), torch.randn(2, 5, WIDTH)))
 
 
-@pytest.mark.parametrize(("finish", "known"), [(project, 1), (attend_again, 0), (open_by_itself, 0)])
-def test_a_layer_that_another_one_stands_behind_is_not_the_last_of_an_attention(finish, known):
+@pytest.mark.parametrize(("finish", "known"), [(project, 1), (attend_again, 0), (open_by_itself, 0), (bend_first, 0)])
+def test_a_layer_that_another_one_or_a_bend_stands_beside_is_not_the_last_of_an_attention(finish, known):
     assert sum(label.startswith("LINEAR O") for label in labels(finish)) == known
 
 

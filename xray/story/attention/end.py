@@ -116,7 +116,8 @@ def draw_end(
     output = site.output if gathered is None else gathered
     start = bias[0] if bias else output if output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
-    for count, part in enumerate(cut_tail(flow, tail.inner) if tail is not None else []):
+    parts = cut_tail(flow, tail.inner) if tail is not None else []
+    for count, part in enumerate(parts):
         is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)
         if part.kind not in ("linear", "heads", "bend", "scale", "rotate", "norm") and not is_joined:
             continue
@@ -148,7 +149,8 @@ def draw_end(
         label = label or ("× LEARNED NUMBERS" if is_learned else name_layers(flow, part))
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, last_doing(flow, part)))
         keys = {node.key for node in nodes}
-        if label == "LINEAR" and "concat" in keys and "output" not in keys:
+        is_bent = any(one.kind == "bend" for one in parts[:count])  # then it is a layer of the block (HaloNet)
+        if label == "LINEAR" and "concat" in keys and "output" not in keys and not is_bent:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
         if find_beside_gate(flow, part.nodes[-1], region.start) is not None and not is_learned:
             key, label = f"gated{count}", "× GATE"
