@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.ir.flow.remembering import once_for
 from xray.ir.flow.weights import gather_weights
+from xray.story.anatomy.branches import Convolution
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
 from xray.story.body.stages import Staging
@@ -47,6 +48,7 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
         for nodes, others, inside in list_pairs(phase, phases):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
             known |= list_named_alike(held, [one for one in like if name_table(one) in boxed], inside)
+        known |= weights_of(flow, list_lone(phase)).keys()
         left_out = list_left_out(phase, [one for one in phases if one.towering is phase.towering])
         known |= weights_of(flow, left_out, lending[id(flow)]).keys()
     return name_outermost([flow for flow, _ in told], known)
@@ -106,6 +108,19 @@ def name_parts(staging: Staging) -> list[tuple[str, bool]]:
 def name_works(flow: Flow, staging: Staging) -> list[str]:
     """What the steps of a stage do that work with parameters, in order."""
     return [op for op, _ in list_working(flow, staging)]
+
+
+def list_lone(phase: Column) -> set[int]:
+    """The convolutions that stand alone in closed stages, whose boxes name them by their kernel (FastViT)."""
+    flow, found = phase.reading.flow, set[int]()
+    for frame in phase.frames:
+        closed = [place for place, panel in enumerate(frame.panels) if not panel.is_open]
+        layers = [phase.towering.layers[number] for number in frame.group.layers]
+        for own in (layer[place] for layer, place in product(layers, closed) if place < len(layer)):
+            working = {node for node in list_own(own) if weights_of(flow, [node])}
+            named = [one for one in own.stage.branches if isinstance(one, Convolution) and one.kernel]
+            found |= working if len(working) == len(named) == len(own.stage.branches) == 1 else set()
+    return found
 
 
 def list_left_out(phase: Column, whole: Sequence[Column]) -> set[int]:
