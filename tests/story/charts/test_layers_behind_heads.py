@@ -68,7 +68,7 @@ def labels(finish, norm=lambda: nn.LayerNorm(WIDTH)):
 
 
 @pytest.mark.parametrize(("finish", "known"), [(project, 1), (attend_again, 0), (open_by_itself, 0), (bend_first, 0)])
-def test_a_layer_that_another_one_or_a_bend_stands_beside_is_not_the_last_of_an_attention(finish, known):
+def test_a_layer_that_another_one_or_a_norm_and_a_bend_stand_beside_is_not_the_last_of_an_attention(finish, known):
     assert sum(label.startswith("LINEAR O") for label in labels(finish)) == known
 
 

@@ -149,8 +149,8 @@ def draw_end(
         label = label or ("× LEARNED NUMBERS" if is_learned else name_layers(flow, part))
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, last_doing(flow, part)))
         keys = {node.key for node in nodes}
-        is_bent = any(one.kind == "bend" for one in parts[:count])  # then it is a layer of the block (HaloNet)
-        if label == "LINEAR" and "concat" in keys and "output" not in keys and not is_bent:
+        is_apart = {"norm", "bend"} <= {one.kind for one in parts[:count]}  # it is a layer of the block (HaloNet)
+        if label == "LINEAR" and "concat" in keys and "output" not in keys and not is_apart:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
         if find_beside_gate(flow, part.nodes[-1], region.start) is not None and not is_learned:
             key, label = f"gated{count}", "× GATE"

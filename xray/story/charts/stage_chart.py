@@ -146,7 +146,7 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
     last = max(projections_in(flow, found.region.inner), default=found.region.end)
     nested = (one for joint in staging.joints for one in joint.nested if last < one.add <= found.region.end)
     own = next((one for one in nested if one.add in found.region.inner), None)
-    if own is None or stands_for(chart, flow, own.add):
+    if own is None or stands_for(chart, flow, own.add) or goes_on(flow, chart, own.add):
         return chart
     add, ending = own.add, find_ending(flow, own.region)
     if flow.output(add).shape != flow.output(staging.joints[-1].add).shape:  # it does not lead back to d_model
@@ -164,6 +164,11 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
     begun = (Edge(key, node.key) for key in below if key not in chart.heads)
     stacked = replace(stacked, edges=(*stacked.edges, *begun))
     return replace(stacked, feet=(*stacked.feet, node.key)) if is_led else stacked
+
+
+def goes_on(flow: Flow, chart: Chart, add: int) -> bool:
+    """Whether a box of a chart stands for what is done behind a sum (CSATv2: a map that multiplies rows)."""
+    return any(flow.places.get(step.id, add) > add for key in chart.heads for step in chart.node(key).steps[:1])
 
 
 def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Chart) -> Chart:

@@ -9,7 +9,6 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
-from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward, Unknown
 from xray.story.body.stages import Staging
@@ -19,6 +18,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.compare.marks import Mark
 from xray.story.passages.learned_steps import LEARNED
+from xray.story.recognition.between import projections_in, width_out
 from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
 from xray.story.wording import join_words
 
@@ -143,9 +143,10 @@ def is_of_some(flow: Flow, staging: Staging) -> bool:
     """Whether each layer of a feed-forward makes fewer rows than its stream has (XCiT: the first one alone)."""
     if not all(isinstance(branch, FeedForward) for branch in staging.stage.branches):
         return False
-    made = [flow.output(node).shape for node in list_own(staging) if is_projection(flow, node)]
-    stream = flow.output(staging.joints[-1].add).shape
-    return bool(made) and all(prod(shape[:-1]) < prod(stream[:-1]) for shape in made)
+    layers = [(node, width) for node in projections_in(flow, list_own(staging)) if (width := width_out(flow, node))]
+    places = [prod(flow.output(node).shape) // width for node, width in layers]
+    stream = prod(flow.output(staging.joints[-1].add).shape)
+    return bool(places) and max(places) < stream // layers[-1][1]
 
 
 def name_operation(flow: Flow, node: int) -> str:

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     CURVES,
     DIFFERENCES,
     DIVISIONS,
+    DROPOUTS,
     FINDINGS,
     LOOKUPS,
     PLACING,
@@ -38,12 +39,8 @@ from xray.story.streams.shortcuts import find_any_norm
 
 MOST_NODES, MOST_AT_ALL = 18, 28
 """So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""
-CHANGES = CLAMPS | frozenset(
-    [
-        *("acos", "arccos", "asin", "asinh", "arcsinh", "atan", "sin", "cos"),
-        *("exp", "expm1", "log", "log1p", "pow", "pow_", "sqrt", "abs"),
-    ]
-)
+CHANGES = CLAMPS | {"acos", "arccos", "asin", "asinh", "arcsinh", "atan", "sin", "cos", "exp", "expm1", "log", "log1p"}
+CHANGES |= {"pow", "pow_", "sqrt", "abs"}
 """What changes each number, and is drawn where there is room."""
 Group = tuple[int, ...]
 """A step that is drawn with others that it stands for."""
@@ -73,19 +70,22 @@ def pick_steps(
     loop: Sequence[int],
     most: int,
     begins: Collection[int] = (),
+    end: int | None = None,
 ) -> Drawn:
     """The steps of a part that are drawn, so many at most; `begins` are those outside that give what it begins with.
 
-    Where not all have room, what brings tensors together or bends them is left out, if that is enough; else those in
-    the middle stand in one box.
+    Where not all have room, what brings tensors together or bends them is left out, if that is enough, but for what
+    brings together all that the part gives at its `end` (CSATv2's map); else those in the middle stand in one box.
     """
-    picked = []
-    for notable in reversed(list_notable(flow, nodes, labels, folded, loop, begins)):
+    picked, levels = [], list_notable(flow, nodes, labels, folded, loop, begins)
+    last = flow.carried_from(end, CARRYING | DROPOUTS)
+    ended = {node: group for node, group in levels[-1].items() if node == last}
+    for notable in (dict(sorted({**level, **ended}.items())) for level in reversed(levels)):
         behind = fold_behind(flow, notable) if len(notable) > MOST_NODES else {}
         inner = {one for own in behind.values() for one in own}
         shown = {node: group for node, group in notable.items() if node not in inner}
         picked.append(Drawn(shown, {node: {one: notable[one] for one in own} for node, own in behind.items()}))
-        if len(shown) <= most:
+        if len(shown.keys() - ended.keys()) <= most:
             return picked[-1]
     whole = fold_turns(flow, picked[0])
     return whole if len(whole.steps) <= most else fold_middle(picked[0], most)

@@ -69,7 +69,7 @@ def chart_operations(
     folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
     folded |= ({looked[-1]: looked} if looked else {}) | ({written[0]: written} if written else {})
     most = MOST_AT_ALL if is_entrance else most
-    drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins)
+    drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins, end)
     notable, behind = drawn.steps, drawn.behind
     if not notable:
         return None
