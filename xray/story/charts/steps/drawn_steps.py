@@ -80,12 +80,13 @@ def pick_steps(
     picked, levels = [], list_notable(flow, nodes, labels, folded, loop, begins)
     last = flow.carried_from(end, CARRYING | DROPOUTS)
     ended = {node: group for node, group in levels[-1].items() if node == last}
-    for notable in (dict(sorted({**level, **ended}.items())) for level in reversed(levels)):
+    for level in reversed(levels):
+        notable = dict(sorted({**level, **ended}.items()))
         behind = fold_behind(flow, notable) if len(notable) > MOST_NODES else {}
         inner = {one for own in behind.values() for one in own}
         shown = {node: group for node, group in notable.items() if node not in inner}
         picked.append(Drawn(shown, {node: {one: notable[one] for one in own} for node, own in behind.items()}))
-        if len(shown.keys() - ended.keys()) <= most:
+        if len(shown.keys() - (notable.keys() - level.keys())) <= most:
             return picked[-1]
     whole = fold_turns(flow, picked[0])
     return whole if len(whole.steps) <= most else fold_middle(picked[0], most)
