@@ -82,5 +82,5 @@ def test_a_sum_along_a_branch_that_has_no_room_is_led_to_from_all_that_it_adds_u
     chart = chart_of(read(Layers(more=11)))
     labels = {node.key: node.label for node in chart.nodes}
 
-    below = {labels[edge.source] for edge in chart.edges if edge.target == "own_sum"}
+    below = {labels[edge.source] for edge in chart.edges if labels[edge.target] == "ADDED UP"}
     assert below == {"LINEAR", "CONVOLUTION 3 BY CHANNEL"}
