@@ -3,7 +3,7 @@
 from functools import cache
 
 import torch
-from printed import words_of
+from printed import text_of, words_of
 from torch import nn
 from torch.nn import functional
 
@@ -89,3 +89,23 @@ def test_a_later_part_of_a_split_is_told_by_its_rows():
     assert (
         words_of(draw()).count(f"{ROWS} OF {ROWS + WORDS} ROWS") == 2
     )  # behind the heads, and behind the feed-forward
+
+
+class Rejoined(Diffusion):
+    """The same, with one last norm for the rows of both, of which the image's go on (CogVideoX)."""
+
+    def forward(self, image, words, time):
+        rows, words, time = self.patches(image).flatten(2).transpose(1, 2), self.words(words), self.time(time)
+        for layer in self.layers:
+            rows, words = layer(rows, words, time)
+        return self.back(self.norm(torch.cat([words, rows], dim=1))[:, WORDS:])
+
+
+def test_rows_of_another_stream_that_stand_beside_a_stream_behind_its_layers_are_led_there():
+    trace = xray.trace(Rejoined(), torch.rand(2, 3, 2, 2 * ROWS), torch.rand(2, WORDS, 9), torch.rand(2, 5))
+    layout = compose_poster(trace, text_width)
+    (join,) = (box for box in layout.boxes if "forward/Rejoined.cat#0" in box.steps)
+    drawn = next(box for box in layout.boxes if text_of(box.lines[0]) == "ADD" and box.x < join.left)
+    ribbons = [curve.points for curve in layout.curves if curve.kind == "ribbon"]
+
+    assert any(one[0][0] == drawn.x and one[-1] == (join.x, join.bottom) for one in ribbons)

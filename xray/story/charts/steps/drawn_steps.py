@@ -333,8 +333,9 @@ def is_joint(
     if flow.op(node) in PLACING:
         return puts_part(flow, node) if is_blank(flow, flow.makers[node][0]) else len(makers) > 1
     if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
+        makers = {maker for maker in flow.makers[node] if maker in makers or maker in begins}
         makers = {maker for maker in makers if not is_blank(flow, maker)}
-        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
+        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, {*whole, *begins}))
     if chooses_rows(flow, node):
         return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
     makers |= {maker for maker in flow.makers[node] if maker is not None and maker in begins}
