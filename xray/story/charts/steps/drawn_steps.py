@@ -329,16 +329,15 @@ def is_joint(
     if adds_layers(flow, node, inside):
         return True
     step = flow.steps[node]
-    makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
+    makers, begun = ({one for one in flow.makers[node] if one is not None and one in own} for own in (inside, begins))
     if flow.op(node) in PLACING:
         return puts_part(flow, node) if is_blank(flow, flow.makers[node][0]) else len(makers) > 1
     if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
-        makers = {maker for maker in flow.makers[node] if maker in makers or maker in begins}
-        makers = {maker for maker in makers if not is_blank(flow, maker)}
+        makers = {maker for maker in makers | begun if not is_blank(flow, maker)}
         return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, {*whole, *begins}))
     if chooses_rows(flow, node):
         return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
-    makers |= {maker for maker in flow.makers[node] if maker is not None and maker in begins}
+    makers |= begun
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | DIFFERENCES | SCALINGS
