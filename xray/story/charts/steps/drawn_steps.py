@@ -25,6 +25,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.charts.alike import Turn, find_kept, find_runs
 from xray.story.charts.steps.operation_labels import LABELS, RECURRENT
+from xray.story.charts.steps.readers import is_of_nothing
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
@@ -219,6 +220,7 @@ def list_notable(
             if flow.is_leaf(node)
             and node not in taken
             and node not in normed
+            and not is_of_nothing(flow, node)
             and (node in labels or wanted(flow, node, inside | set(folded)))
         }
         found.append(dict(sorted({**(found[-1] if found else {}), **more, **known}.items())))
