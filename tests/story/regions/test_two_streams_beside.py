@@ -10,6 +10,8 @@ from torch.nn import functional
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 ROWS, WORDS = 7, 5
 
@@ -109,3 +111,14 @@ def test_rows_of_another_stream_that_stand_beside_a_stream_behind_its_layers_are
     ribbons = [curve.points for curve in layout.curves if curve.kind == "ribbon"]
 
     assert any(one[0][0] == drawn.x and one[-1] == (join.x, join.bottom) for one in ribbons)
+
+
+def test_what_a_condition_is_made_of_is_counted_with_the_tower_beside_which_it_is_drawn():
+    trace = xray.trace(Diffusion(), torch.rand(2, 3, 2, 2 * ROWS), torch.rand(2, WORDS, 9), torch.rand(2, 5))
+    columns = read_columns(trace)
+    (vision,) = (column for column in columns if column.condition is not None)
+    held = {name: n for node in vision.condition.nodes for step in node.steps for name, n in step.weights.items()}
+
+    for ordered in (columns, columns[::-1]):
+        told = {name: params for name, _, params in list_shares(ordered, trace)}
+        assert told["vision conditions"] >= sum(held.values()) > 0
