@@ -94,7 +94,7 @@ def test_a_later_part_of_a_split_is_told_by_its_rows():
 
 
 class Rejoined(Diffusion):
-    """The same, with one last norm for the rows of both, of which the image's go on (CogVideoX)."""
+    """The same, with one last norm for the rows of both, of which the image's go on (ConsisID)."""
 
     def forward(self, image, words, time):
         rows, words, time = self.patches(image).flatten(2).transpose(1, 2), self.words(words), self.time(time)
