@@ -377,4 +377,4 @@ def test_a_head_behind_two_towers_is_drawn_behind_the_later_one_alone():
 
     assert first.exit is None
     assert second.exit is not None
-    assert [node.label for node in second.exit.nodes] == ["LAYER NORM", "LINEAR OF THE FIRST ROW"]
+    assert [node.label for node in second.exit.nodes] == ["END TO END", "LAYER NORM", "LINEAR OF THE FIRST ROW"]

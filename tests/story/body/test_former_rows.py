@@ -320,8 +320,8 @@ def test_a_row_that_the_stream_began_with_and_is_put_beside_it_later_has_a_box(i
 def test_a_row_that_the_stream_did_not_begin_with_is_not_said_to_be_as_before():
     (column,) = read_columns(xray.trace(Tasked(is_same=False).eval(), torch.rand(2, 7)))
 
-    (node,) = next(one.bridge.nodes for one in column.frames if one.bridge is not None)
-    assert (node.label, node.told) == (f"END TO END: {PLACES} + 1", ())
+    made, node = next(one.bridge.nodes for one in column.frames if one.bridge is not None)
+    assert (made.label, node.label, node.told) == ("LINEAR", f"END TO END: {PLACES} + 1", ())
     assert not any(one.earlier for one in column.frames)
 
 

@@ -34,7 +34,7 @@ class Mapped(nn.Module):
         return x + self.out(found.transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize(("is_class", "led"), [(True, "LAYER NORM"), (False, "CUT ANEW")])
+@pytest.mark.parametrize(("is_class", "led"), [(True, "LAYER NORM"), (False, "16 OF 17 ROWS")])
 def test_a_row_is_led_from_the_box_of_which_it_is_a_part(is_class, led):
     layers = [part for _ in range(2) for part in (Mapped(is_class=is_class), FeedForwardPart())]
     (column,) = read_columns(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 1 + SIDE * SIDE, WIDTH)))

@@ -1,8 +1,8 @@
 """The masks that attentions read, one card for each that differs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.dataflow import Flow, read_flow
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Tower
@@ -15,6 +15,7 @@ from xray.story.recognition.values.padding import read_proven
 from xray.story.shapes import read_shape
 from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.canvas.tooltip import describe
+from xray.story.sheet.planning import Panel
 
 
 def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
@@ -24,10 +25,7 @@ def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
     for tower, frames, look in told.frames:
         for frame in frames:
             for panel in frame.panels:
-                branches = panel.staging.stage.branches
-                masked = next((one for one in branches if isinstance(one, Looking)), branches[0])
-                title = name_branch(masked) if is_one else f"{tower.name.upper()} {name_branch(masked)}"
-                cards += list_masks(tower, panel.chart.nodes, title, look, masked)
+                cards += list_masks(tower, panel, look, "" if is_one else f"{tower.name.upper()} ")
     kept: list[MaskCard] = []
     for card in cards:
         if all(card.facts != other.facts for other in kept):
@@ -35,13 +33,15 @@ def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:
     return draw_masks(canvas, kept[:4], told.left, top, told.width) if kept else top
 
 
-def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look, branch: Branch) -> Iterator[MaskCard]:
+def list_masks(tower: Tower, panel: Panel, look: Look, of: str) -> Iterator[MaskCard]:
     """The masks of a panel; what they hide is told to be the future only where its attention looks back."""
     flow = read_flow(look.passes[0])
-    causal = isinstance(branch, Attention) and (branch.causal or branch.blind == "hidden")
-    for node in nodes:
+    for node in panel.chart.nodes:
         if node.surface != "mask" or not node.steps:
             continue
+        branch = find_masked(flow, panel, node)
+        title = of + name_branch(branch)
+        causal = isinstance(branch, Attention) and (branch.causal or branch.blind == "hidden")
         for step in node.steps:
             known = (one for one in (node.beside, *step.inputs) if one is not None)
             record = next((one for one in known if one.mask is not None), None)
@@ -60,3 +60,11 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look, bran
                 steps=(look.identity(maker),),
             )
             break
+
+
+def find_masked(flow: Flow, panel: Panel, node: Node) -> Branch:
+    """The branch of a panel whose scores a box masks; the first attention where none is known to."""
+    places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+    own = [one.branch for one in panel.staging.branches if one.site and not places.isdisjoint(one.site.scored)]
+    branches = panel.staging.stage.branches
+    return next((one for one in (*own, *branches) if isinstance(one, Looking)), branches[0])

@@ -19,7 +19,6 @@ from xray.story.charts.chart import (
     add_above,
     chart_alone,
     join_beside,
-    name_learned,
     stack_charts,
     steps_at,
 )
@@ -27,15 +26,13 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.stage_names import name_branch
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.passages.added_places import ADDED_UP, learned_source
-from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
+from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import spell_norm
-from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.sentences.of_ways_past import describe_elsewhere, describe_source
-from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -215,6 +212,27 @@ def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: C
     return found
 
 
+def chart_rest(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> list[Chart]:
+    """The chart of what is done behind the last of several branches in a row, where it adds what went past that.
+
+    None where no such sum stands there (DreamLite: that of a feed-forward, and a convolution).
+    """
+    if len(charts) < 2 or staging.stage.parallel or len(staging.joints) > 1:
+        return []
+    inner = staging.joints[0].region.inner
+    behind = flow.behind(*staging.branches[-1].region.inner, within=inner.__contains__)
+    rest = list_free(flow, staging, charts, inner).difference(behind)
+    last = staging.branches[-1].region.end
+    return chart_gap(flow, staging, rest, "end") if any(adds_past(flow, node, last) for node in rest) else []
+
+
+def adds_past(flow: Flow, node: int, last: int) -> bool:
+    """Whether a step adds what another one gives to rows of the same shape from before it."""
+    makers = [flow.carried_from(maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
+    shapes = {record.shape for record in flow.steps[node].inputs}
+    return len(makers) == 2 and len(shapes) == 1 and last in makers
+
+
 def stack_read(flow: Flow, below: Chart, chart: Chart, within: Collection[int]) -> Chart:
     """One chart above another, led to those of its feet that read of that, if only some do (LightGlue's keys)."""
     owners = {place: node.key for node in below.nodes for place in list_places(flow, node)}
@@ -313,59 +331,20 @@ def chart_left_out(flow: Flow, layers: str, end: int, told: str, after: int) -> 
     return chart_alone(Node(f"{LEFT_OUT}{end}", label, 0, MIDDLE, steps_at(flow, end), record, surface="ghost"))
 
 
-def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:
-    """What is put beside the stream before a layer: the former rows, what is made of them, and all end to end.
-
-    The stream comes by on the left. `ends` has the layers by the sums that end them. Learned rows alone are one box,
-    and so are such as came before the layers.
-    """
-    label, out = f"END TO END: {spell_lengths(flow, rows.join, rows.axis)}", flow.output(rows.join)
-    if rows.source is None:
-        label = label_learned_rows(flow, rows.join) or label
-        extra = describe_params(flow, rows.join, *sorted(rows.nodes))
-        steps = steps_at(flow, rows.join, *sorted(rows.nodes))
-        said = (BEGUN_WITH.format(rows=rows.count),) if rows.begun else ()
-        if rows.left_by is not None:
-            said = (LEFT_BEHIND.format(rows=rows.count, layer=ends[rows.left_by] + 1),)
-        return chart_alone(Node(name_beside(layer), label, 0, BROAD, steps, out, extra, told=said))
-    nodes = {node for node in rows.nodes if flow.is_leaf(node)}
-    labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}
-    chart = chart_operations(flow, nodes, rows.end, labels, f"beside{layer}_")
-    if chart is None or not chart.is_one_lane:
-        return None
-    cut, taken = rows.source, flow.output(rows.source).shape != flow.steps[rows.source].inputs[0].shape
-    label_first = label_cut_rows(flow, cut) if taken and flow.op(cut) == "index" else "FORMER ROWS"
-    source = describe_source(ends.get(flow.carried_from(cut) or 0))
-    first = Node(f"former{layer}", label_first, 0, RIGHT_HALF, steps_at(flow, cut), flow.output(cut))
-    first = replace(first, told=(source,) if source else ())
-    return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps_at(flow, rows.join), out))
-
-
-def name_beside(layer: int) -> str:
-    """The key of the box of rows that are put beside the stream before a layer, if that is all there is of them."""
-    return f"beside{layer}"
-
-
 def spell_lengths(flow: Flow, join: int, axis: int = 1) -> str:
     """How many rows each part has that a step puts end to end."""
     return " + ".join(f"{record.shape[axis]:,}" for record in flow.steps[join].inputs)
 
 
-def label_learned_sum(flow: Flow, node: int) -> str:
-    """What a sum is called that adds learned rows, as many as there are rows; "" for any other step."""
-    given = list(flow.given(node)) if flow.op(node) in SUMS else []
-    rows = flow.output(node).shape[-2:]
-    learned = [learned_source(flow, record, maker) for record, maker in given if record.shape[-2:] == rows]
-    return f"+ {name_learned(rows[0])}" if len(rows) == 2 and sum(one is not None for one in learned) == 1 else ""
-
-
-def join_right(first: Node, chart: Chart, last: Node) -> Chart:
-    """A chart on the right half above a box, and above it another one, to which the stream comes from the left."""
-    inner = [replace(node, place=RIGHT_HALF) for node in chart.raised(1).nodes]
+def join_right(first: Node | None, chart: Chart, last: Node) -> Chart:
+    """A chart on the right half, above a box if any is, and above it another one: the stream comes from the left."""
+    below = [] if first is None else [first]
+    inner = [replace(node, place=RIGHT_HALF) for node in chart.raised(len(below)).nodes]
     fed = {edge.target for edge in chart.edges}
-    edges = [Edge(first.key, node.key) for node in inner if node.key not in fed]
+    edges = [Edge(one.key, node.key) for one in below for node in inner if node.key not in fed]
     edges += [*chart.edges, Edge(chart.head, last.key)]
-    return Chart((first, *inner, replace(last, row=chart.rows + 1)), tuple(edges), (last.key,), last.key)
+    nodes = (*below, *inner, replace(last, row=chart.rows + len(below)))
+    return Chart(nodes, tuple(edges), (last.key,), last.key)
 
 
 def add_parted(flow: Flow, staging: Staging, chart: Chart) -> Chart:

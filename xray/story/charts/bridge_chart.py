@@ -1,6 +1,6 @@
 """The chart of what the stream goes through between two layers, before the second of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
@@ -10,18 +10,23 @@ from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.body.widths import end_of
 from xray.story.branches.convolutions import looks_back
-from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
-from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
+from xray.story.charts.between_chart import chart_added, join_right, spell_lengths
+from xray.story.charts.chart import BROAD, RIGHT_HALF, Chart, Edge, Node, chart_alone, name_learned, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import find_cut as find_cut_axis
 from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded
 from xray.story.entrance.entrance_chart import label_scale
-from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.added_places import ADDED_UP, learned_source
 from xray.story.passages.bridges import Bridging, find_cut, fold_site, label_bridge
+from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.ordered_rows import fold_repeats, label_counts, label_first_row, name_repeated
 from xray.story.passages.rows_between import find_earlier, moved_from
-from xray.story.recognition.between import is_scale, list_reading_data
+from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.sentences.of_links import spell_earlier
+from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND
+from xray.story.sentences.of_ways_past import describe_source
+from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
@@ -242,3 +247,54 @@ def tell_moved(flow: Flow, chart: Chart, end: int) -> Chart:
         return chart
     told = replace(head, record=flow.output(end), steps=(*head.steps, flow.steps[end]))
     return replace(chart, nodes=tuple(told if node is head else node for node in chart.nodes))
+
+
+def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:
+    """What is put beside the stream before a layer: the former rows, what is made of them, and all end to end.
+
+    The stream comes by on the left. `ends` has the layers by the sums that end them. Learned rows alone are one box,
+    and so are such as came before the layers.
+    """
+    label, out = f"END TO END: {spell_lengths(flow, rows.join, rows.axis)}", flow.output(rows.join)
+    if rows.source is None:
+        label = label_learned_rows(flow, rows.join) or label
+        extra = describe_params(flow, rows.join, *sorted(rows.nodes))
+        steps = steps_at(flow, rows.join, *sorted(rows.nodes))
+        said = (BEGUN_WITH.format(rows=rows.count),) if rows.begun else ()
+        if rows.left_by is not None:
+            said = (LEFT_BEHIND.format(rows=rows.count, layer=ends[rows.left_by] + 1),)
+        alone = Node(name_beside(layer), label, 0, BROAD, steps, out, extra, told=said)
+        chart = None if said else chart_worked(flow, rows, layer)
+        if chart is None or not any(is_linear(flow, node) for node in rows.nodes):
+            return chart_alone(alone)
+        return join_right(None, chart, replace(alone, steps=steps_at(flow, rows.join), extra=""))
+    chart = chart_worked(flow, rows, layer)
+    if chart is None:
+        return None
+    cut, taken = rows.source, flow.output(rows.source).shape != flow.steps[rows.source].inputs[0].shape
+    label_first = label_cut_rows(flow, cut) if taken and flow.op(cut) == "index" else "FORMER ROWS"
+    source = describe_source(ends.get(flow.carried_from(cut) or 0))
+    first = Node(f"former{layer}", label_first, 0, RIGHT_HALF, steps_at(flow, cut), flow.output(cut))
+    first = replace(first, told=(source,) if source else ())
+    return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps_at(flow, rows.join), out))
+
+
+def chart_worked(flow: Flow, rows: RowsBeside, layer: int) -> Chart | None:
+    """What rows that are put beside the stream are worked out by, in one lane; None where there is no such chart."""
+    nodes = {node for node in rows.nodes if flow.is_leaf(node)}
+    labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}
+    chart = chart_operations(flow, nodes, rows.end, labels, f"beside{layer}_")
+    return chart if chart is not None and chart.is_one_lane else None
+
+
+def name_beside(layer: int) -> str:
+    """The key of the box of rows that are put beside the stream before a layer, if that is all there is of them."""
+    return f"beside{layer}"
+
+
+def label_learned_sum(flow: Flow, node: int) -> str:
+    """What a sum is called that adds learned rows, as many as there are rows; "" for any other step."""
+    given = list(flow.given(node)) if flow.op(node) in SUMS else []
+    rows = flow.output(node).shape[-2:]
+    learned = [learned_source(flow, record, maker) for record, maker in given if record.shape[-2:] == rows]
+    return f"+ {name_learned(rows[0])}" if len(rows) == 2 and sum(one is not None for one in learned) == 1 else ""

@@ -37,7 +37,14 @@ from xray.story.body.scale import find_scale, find_tanh_gate, name_scale, name_t
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import label_scale
-from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
+from xray.story.charts.between_chart import (
+    chart_beside,
+    chart_rest,
+    fill_between,
+    lead_past,
+    lead_pieces,
+    spell_lengths,
+)
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -87,6 +94,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart_beside(flow, staging, charts, taken)
     else:
         charts = add_own_scales(flow, staging, fill_between(flow, staging, charts, taken))
+        charts = [*charts, *chart_rest(flow, staging, charts)]
         chart = (
             charts[0]
             if len(charts) == 1

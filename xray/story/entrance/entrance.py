@@ -22,7 +22,7 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Reads
-from xray.story.entrance.inputs import find_put_in, name_input, source_of
+from xray.story.entrance.inputs import find_put_in, name_input, source_of, takes_some_put_in
 from xray.story.entrance.place_tables import list_added
 from xray.story.entrance.shared_ids import find_id_columns, list_vectors, name_table
 from xray.story.entrance.tables import (
@@ -148,6 +148,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         # more stands there than an entrance: no part of it is known
         return Entrance(frozenset(), reads, (), None, unread=frozenset(nodes))
     reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
+    if takes_some_put_in(flow, start, nodes):
+        reads, word, others = None, None, True
     vocab = None if word is None or shares_rows(flow, word) else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
     held = find_held_rows(flow, start, nodes) if reads is None and alone is None else None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -198,6 +199,18 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
         return None
     (name,) = names
     return "image" if is_named_picture(name) else "audio" if is_named_sound(name) else "vectors"
+
+
+def takes_some_put_in(flow: Flow, start: int, nodes: Collection[int]) -> bool:
+    """Whether a stream begins as some of the rows of a tensor in which there was nothing before rows were put into it.
+
+    Which of these they are is not known: they were put where other numbers said (Cosmos 3).
+    """
+    before, after = next((one.shape for one in flow.steps[start].inputs), ()), flow.output(start).shape
+    is_part = len(before) == len(after) and before[-1:] == after[-1:] and 0 < prod(after) < prod(before)
+    put = flow.carried_from(next(iter(flow.makers[start]), None))
+    is_put = put is not None and flow.op(put) in PLACING and len(flow.makers[put]) > len(("rows", "others"))
+    return is_part and put is not None and is_put and not puts_over_rows(flow, put, nodes)
 
 
 def puts_over_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:

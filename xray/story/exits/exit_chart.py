@@ -184,7 +184,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)
-    chart = lead_beside(flow, lead_ways(flow, lead_brought(flow, without_told(chart), brought, end), ways), others)
+    chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought, end), ways)
+    chart = lead_beside(flow, chart, others, begins)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
     if apart:

@@ -135,17 +135,17 @@ def lead_ways(flow: Flow, chart: Chart, ways: Ways) -> Chart:
     return replace(chart, nodes=tuple(nodes), feet=feet, memory=(*chart.memory, *begun))
 
 
-def lead_beside(flow: Flow, chart: Chart, others: Collection[int]) -> Chart:
+def lead_beside(flow: Flow, chart: Chart, others: Collection[int], begins: Collection[int]) -> Chart:
     """The chart with the boxes as those that read another tower that put what its layers gave beside the stream.
 
-    That is stacked and moved on the way at most, and left out in part (Mllama).
+    That is stacked and moved on the way at most, and left out in part (Mllama). The chart `begins` with the stream.
     """
     boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
-    kept = CARRYING | SIDE_BY_SIDE | {"stack", "index"}
+    kept, walls = CARRYING | SIDE_BY_SIDE | {"stack", "index"}, {*others, *boxes, *begins}
     found = list[str]()
     for join in (one for one in boxes if flow.op(one) in SIDE_BY_SIDE):
         ends = [one for one in others if one < join]
-        ways = [{*flow.behind(one, ends=lambda here: here in others or here in boxes)} for one in flow.makers[join]]
+        ways = [{*flow.behind(one, ends=walls.__contains__)} for one in flow.makers[join]]
         apart = [way for way in ways if way.isdisjoint(boxes) and not way.isdisjoint(ends)]
         plain = all(flow.op(one) in kept for way in apart for one in way.difference(others))
         found += [boxes[join]] * (plain and len(ways) > len(apart) == 1)

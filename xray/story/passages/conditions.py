@@ -206,7 +206,7 @@ def work_out(
     Where both are of one size, it is the one that is not among the `inner` steps of branches. Where too many are
     behind, as where images are put among words, they are followed as far as the `entrance`.
     """
-    shapes = [(flow.output(maker).shape, maker) for maker in flow.makers[place] if maker is not None]
+    shapes = [(record.shape, maker) for record, maker in flow.given(place) if maker is not None]
     whole = flow.output(place).shape
     beside = [maker for shape, maker in shapes if shape != whole]
     beside = beside or [maker for _, maker in shapes if maker not in inner]

@@ -191,8 +191,9 @@ def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> lis
 def list_apart(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> frozenset[int]:
     """The steps that are no layer's own: what serves several of them, or stands around all."""
     beside = list_condition(towering)
+    own = frozenset[int]() if towering.condition is None else towering.condition.alone
     found = list_around_layers(flow, towering) | list_serving_several(flow, towering.layers, beside)
-    found |= list_before_layers(flow, towering.layers) | list_before_blocks(flow, towering.layers)
+    found |= (list_before_layers(flow, towering.layers) - own) | list_before_blocks(flow, towering.layers)
     found |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
     found |= frozenset[int]().union(*map(list_condition, towers)) - beside
     if towering.condition is not None and towering.tower.looked_at:  # no layer's own

@@ -93,7 +93,8 @@ def list_shares(
         add(flow, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
         beside_it = "looked at" if column.towering.tower.looked_at else "conditions"
-        add(flow, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
+        worked_out = set[int]() if condition is None else set(condition.nodes) - list_drawn_elsewhere(column, firsts)
+        add(flow, f"{name}{beside_it}", own, [worked_out])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         corrections, boxes = column.towering.corrections, column.towering.tower.boxes
         begun = [with_weights(flow, one.first or one.beside) for one in corrections[:1]]
@@ -136,6 +137,17 @@ def list_shares(
     told += [*list_idle("of these unused", within, ran), *list_idle("unused", apart, ran)]
     told.append((REST, "card", rest))
     return tuple(one for one in told if one[2] > 0)
+
+
+def list_drawn_elsewhere(column: Column, columns: Sequence[Column]) -> set[int]:
+    """The steps of conditions that stand in boxes beside other towers alone, whose parameters are told of these."""
+    drawn = {
+        one.towering.end: {one.reading.flow.places.get(step.id, -1) for node in chart.nodes for step in node.steps}
+        for one in columns
+        if one.reading is column.reading and (chart := one.condition) is not None
+    }
+    own = drawn.pop(column.towering.end, set[int]())
+    return set[int]().union(*drawn.values()) - own
 
 
 def tell_parts(held: Sequence[Mapping[str, int]], times: int, seen: Collection[str]) -> dict[str, dict[str, int]]:

@@ -27,9 +27,9 @@ def label_cut(flow: Flow, part: Part) -> str:
         return "CUT INTO TWO HALVES"
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
-    taken = flow.output(part.nodes[0])
-    if takes_rows(before, taken.shape) and taken.axes[1] != "batch" and prod(taken.shape) == prod(after):
-        return f"{taken.shape[1]:,} OF {before[1]:,} ROWS"
+    made = (one for one in flow.steps[part.nodes[0]].outputs if prod(one.shape) == prod(after))
+    if taken := [one.shape[1] for one in made if takes_rows(before, one.shape) and one.axes[1] != "batch"]:
+        return f"{taken[0]:,} OF {before[1]:,} ROWS"
     if cuts_smaller(flow, part):
         return CUT_SMALLER
     if only_turns(flow, part) and len(before) == len(after):

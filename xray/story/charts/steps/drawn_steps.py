@@ -26,6 +26,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.charts.alike import Turn, find_kept, find_runs
 from xray.story.charts.steps.operation_labels import LABELS, RECURRENT
+from xray.story.charts.steps.readers import is_of_nothing
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
@@ -220,6 +221,7 @@ def list_notable(
             if flow.is_leaf(node)
             and node not in taken
             and node not in normed
+            and not is_of_nothing(flow, node)
             and (node in labels or wanted(flow, node, inside | set(folded)))
         }
         found.append(dict(sorted({**(found[-1] if found else {}), **more, **known}.items())))
@@ -330,15 +332,15 @@ def is_joint(
     if adds_layers(flow, node, inside):
         return True
     step = flow.steps[node]
-    makers = {maker for maker in flow.makers[node] if maker is not None and maker in inside}
+    makers, begun = ({one for one in flow.makers[node] if one is not None and one in own} for own in (inside, begins))
     if flow.op(node) in PLACING:
         return puts_part(flow, node) if is_blank(flow, flow.makers[node][0]) else len(makers) > 1
     if flow.op(node) in SIDE_BY_SIDE | {"stack"}:
-        makers = {maker for maker in makers if not is_blank(flow, maker)}
-        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, whole))
+        makers = {maker for maker in makers | begun if not is_blank(flow, maker)}
+        return len(makers) > 1 or (bool(makers) and lays_others_beside(flow, node, {*whole, *begins}))
     if chooses_rows(flow, node):
         return len({maker for maker in makers if flow.output(maker).is_float and not is_blank(flow, maker)}) == 2
-    makers |= {maker for maker in flow.makers[node] if maker is not None and maker in begins}
+    makers |= begun
     are_two = len(makers) == 2 or any(flow.op(one) in SPLITTERS for one in makers)  # two pieces of one tensor (LFM2)
     return (
         flow.op(node) in SUMS | DIFFERENCES | SCALINGS

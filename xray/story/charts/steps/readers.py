@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CASTING,
     LOOKUPS,
+    PLACING,
     SOFTMAXES,
 )
 from xray.ir.records import TensorRecord
@@ -140,3 +141,9 @@ def list_read(flow: Flow, node: int, owner: Collection[int]) -> list[int]:
 def attends(flow: Flow, group: Collection[int]) -> bool:
     """Whether a drawn step stands for a whole attention."""
     return len(group) > 1 and any(flow.op(one) in SOFTMAXES for one in group)
+
+
+def is_of_nothing(flow: Flow, node: int) -> bool:
+    """Whether a step makes no number, or puts none into another tensor: a mask let no row through (GLM-Image)."""
+    put = [record for record, _ in flow.given(node)][-1:] if flow.op(node) in PLACING else []
+    return any(0 in one.shape for one in (*flow.steps[node].outputs[:1], *put))

@@ -27,7 +27,8 @@ LEAVING = 33.0
 LITTLE, ROUND = 6.0, 16.0
 """So far below its roof a ribbon may go aside under which its name stands, and how round its bends are."""
 BESIDE_SKIP = 0.3
-"""By which part of its height a ribbon leaves a box higher than where the stream's way past it comes in, or another."""
+"""By which part of its height a ribbon leaves a box higher than where the stream's way past it comes in, or another, or
+the line of a condition."""
 
 
 def draw_turns(
@@ -192,7 +193,8 @@ def route_way(
         side = entered if not passed else right if goes_right else standing[source].left - out
         leaves_right = goes_right or source == target
         is_plain = way.source.layer is None and not begins_in(box, standing[source])
-        level = box.y if leaves_right or is_plain else box.y + box.height * BESIDE_SKIP
+        is_plain = not reads_condition(columns[source], box) if leaves_right else is_plain
+        level = box.y if is_plain else box.y + box.height * BESIDE_SKIP
         start = [(box.right if leaves_right else box.left, level), (side, level)]
         if way.is_kept and (gap := find_gap(box, standing[source], side)) is not None:
             start = [(box.x, box.top), (box.x, gap), (side, gap)]
@@ -233,6 +235,13 @@ def find_gap(box: Box, standing: Standing, lane: float) -> float | None:
         return None
     above = min((one.bottom for one in boxes if one.bottom > box.top), default=box.top + OVER)
     return (box.top + above) / 2
+
+
+def reads_condition(column: Column, box: Box) -> bool:
+    """Whether a line of a condition ends at a box of a tower, at its right."""
+    flow, condition = column.reading.flow, column.towering.condition
+    places = {flow.places.get(step.rpartition("/")[2]) for step in box.steps}
+    return condition is not None and column.condition is not None and not places.isdisjoint(condition.readers)
 
 
 def begins_in(box: Box, standing: Standing) -> bool:
