@@ -195,8 +195,15 @@ def test_stages_of_growing_width_are_bridged(name, widths):
     found = anatomy(kept(name)[0])
     (tower,) = found.towers
 
-    assert [(one.joined, one.d_in, one.d_out) for one in tower.bridges] == [(4, *pair) for pair in pairwise(widths)]
+    wider = [(one.joined, one.d_in, one.d_out) for one in tower.bridges if one.d_in != one.d_out]
+    assert wider == [(4, *pair) for pair in pairwise(widths)]
     assert found.untold == ()
+
+
+def test_a_convolution_behind_the_first_block_of_each_stage_is_of_none():
+    (tower,) = anatomy(kept("twins_svt_small")[0]).towers
+
+    assert [one.before for one in tower.bridges if one.d_in == one.d_out] == [1, 3, 5, 15]
 
 
 SHORTENED = {
