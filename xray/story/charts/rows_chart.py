@@ -1,9 +1,14 @@
 """Rows that a branch works on and that are not the stream as it comes: of several streams, of before, put beside."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.projections import is_product
+from xray.story.anatomy.branches import Unknown
+from xray.story.body.stages import Branching
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -14,9 +19,10 @@ from xray.story.charts.chart import (
 from xray.story.charts.counted_weights import describe_params
 from xray.story.exits.handed_rows import name_rows
 from xray.story.recognition.added_rows import AddedRows
+from xray.story.recognition.between import is_linear, list_reading_data, projections_in
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import spell_norm
-from xray.story.sentences.of_parts import BY_ATTENTION, MADE_OF, describe_box
+from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describe_box
 from xray.story.streams.joints import Joint
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -67,3 +73,34 @@ def tell_added(flow: Flow, added: AddedRows) -> Iterator[str]:
         sequences, *_, queries, keys = looking[0]
         are_all = len(looking) == 1 and sequences * keys == flow.output(added.join).shape[0] * added.count
         yield BY_ATTENTION + f": {keys:,} look at each other" * (are_all and queries == keys > 1)
+
+
+def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
+    """The steps beside a branch that is not known that make rows for its products by linear layers (GroupViT's keys).
+
+    They work on data, and not on what the branch begins with.
+    """
+    if not isinstance(found.branch, Unknown):
+        return frozenset()
+    inner = found.region.inner
+    apart = found.region.beside & list_reading_data(flow)
+    made = (maker for node in inner if is_product(flow, node) for maker in flow.makers[node] if maker in apart)
+    ways = (frozenset(flow.behind(maker, within=apart.__contains__)) for maker in made)
+    return frozenset[int]().union(*(way for way in ways if projections_in(flow, way)))
+
+
+def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]) -> Chart:
+    """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
+    apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
+    begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
+    nodes = (replace(node, told=(*node.told, LED_IN)) if node.key in begun else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
+
+
+def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> bool:
+    """Whether steps that are `led` in read what the stream came of: no other tower's end, which it met in products."""
+    reading, start = list_reading_data(flow), found.region.start
+    stream = reading.intersection(flow.behind(start, ends=lambda node: is_product(flow, node)))
+    read = (maker for node in led for maker in flow.makers[node] if maker in reading and maker not in led)
+    ways = (flow.behind(one, ends=lambda node: flow.op(node) in SUMS or is_linear(flow, node)) for one in read)
+    return all(not stream.isdisjoint(way) for way in ways)

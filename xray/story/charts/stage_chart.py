@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS, TURNS
-from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import (
     Convolution,
@@ -60,7 +59,7 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_beside, put_on_turn
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
-from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread
+from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread, list_led_in, tell_led_in
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
@@ -71,7 +70,6 @@ from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in
 from xray.story.recognition.mixed_streams import Weighing
 from xray.story.recognition.norms import Norm, is_learned_gate
-from xray.story.sentences.of_parts import LED_IN
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
@@ -328,37 +326,6 @@ def chart_whole(flow: Flow, staging: Staging, found: Branching) -> Chart:
         return chart_branch(flow, found)
     chart = chart_branch(flow, end_before(flow, found, returned))
     return stack_charts(stack_charts(chart_copied(flow, copied), chart), chart_returned(flow, returned))
-
-
-def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
-    """The steps beside a branch that is not known that make rows for its products by linear layers (GroupViT's keys).
-
-    They work on data, and not on what the branch begins with.
-    """
-    if not isinstance(found.branch, Unknown):
-        return frozenset()
-    inner = found.region.inner
-    apart = found.region.beside & list_reading_data(flow)
-    made = (maker for node in inner if is_product(flow, node) for maker in flow.makers[node] if maker in apart)
-    ways = (frozenset(flow.behind(maker, within=apart.__contains__)) for maker in made)
-    return frozenset[int]().union(*(way for way in ways if projections_in(flow, way)))
-
-
-def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]) -> Chart:
-    """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
-    apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
-    begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
-    nodes = (replace(node, told=(*node.told, LED_IN)) if node.key in begun else node for node in chart.nodes)
-    return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
-
-
-def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> bool:
-    """Whether steps that are `led` in read what the stream came of: no other tower's end, which it met in products."""
-    reading, start = list_reading_data(flow), found.region.start
-    stream = reading.intersection(flow.behind(start, ends=lambda node: is_product(flow, node)))
-    read = (maker for node in led for maker in flow.makers[node] if maker in reading and maker not in led)
-    ways = (flow.behind(one, ends=lambda node: flow.op(node) in SUMS or is_linear(flow, node)) for one in read)
-    return all(not stream.isdisjoint(way) for way in ways)
 
 
 def has_own_sums(staging: Staging) -> bool:
