@@ -27,7 +27,10 @@ class Look(nn.Module):
         hidden = far.triu(1) + far.tril(-self.seen) if self.seen else far.triu(1)
         made = (q @ k.mT / 2 + hidden).softmax(-1) @ v
         made = made / torch.cos(made).detach().abs().sum(-1, keepdim=True).clamp(1, 9)
-        return x * 1.0 + self.o(made.transpose(1, 2).flatten(2))
+        return self.give(x, self.o(made.transpose(1, 2).flatten(2)))
+
+    def give(self, x, found):
+        return x * 1.0 + found
 
 
 class Words(nn.Module):
@@ -56,6 +59,31 @@ def test_a_first_layer_whose_stream_is_scaled_counts_with_those_like_it():
 
 def test_layers_whose_boxes_stand_at_others_of_another_name_count_by_their_own():
     assert count_of(Words(3, 0, 3, 0), "cos") == {"self-attention in windows of 3": 2, "self-attention": 2}
+
+
+class Found(Look):
+    """What the attention finds alone, for whoever adds it."""
+
+    def give(self, x, found):
+        return found
+
+
+class Twice(nn.Module):
+    """A layer that looks twice in parts of two names, and thinks."""
+
+    def __init__(self):
+        super().__init__()
+        self.start, self.end, self.think = Found(3), Found(3), FeedForwardPart()
+
+    def forward(self, x):
+        x = x + self.start(x)
+        return self.think(x + self.end(x))
+
+
+def test_parts_that_do_the_same_under_other_names_count_where_boxes_of_one_stand_for_both():
+    model = nn.Sequential(nn.Embedding(31, WIDTH), Twice(), Twice(), Twice())
+
+    assert count_of(model, "cos") == {"self-attention in windows of 3": 6}
 
 
 class Placed(Look):

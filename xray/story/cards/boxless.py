@@ -91,11 +91,12 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
     opened = {id(panel.staging) for _, panel in panels}
     held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
     drawn = list_drawn(columns)
-    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[set[Kind]]] = {}
+    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[dict[Kind, int]]] = {}
     for phase, one in (found for key, found in held.items() if key not in opened):
         flow, told = phase.reading.flow, list_stood_for(phase)
-        left = [(flow.steps[node].id, own) for node, own in name_likes(flow, one).items() if node not in told]
-        likes = set[Kind]().union(*(own for step, own in left if step not in drawn[id(flow)]))
+        left = {node: kinds for node, kinds in name_likes(flow, one).items() if node not in told}
+        left = {node: kinds for node, kinds in left.items() if flow.steps[node].id not in drawn[id(flow)]}
+        likes = {kind: node for node, kinds in left.items() for kind in kinds}
         alike.setdefault(outline_stage(phase, one), []).append(likes)
     shown = {outline_stage(phase, panel.staging) for phase, panel in panels}
     runs: dict[tuple[int, str, int], Counter[str]] = {}
@@ -106,10 +107,12 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
         stood, kinds = [(one[0], likes) for one in others for likes in alike[one]], name_likes(flow, panel.staging)
         for node, like in kinds.items():
             key = (id(flow), own[0], node)
-            times = Counter([own[0], *(name for name, likes in stood if not likes.isdisjoint(like))])
+            times = Counter([own[0], *(name for name, likes in stood if not likes.keys().isdisjoint(like))])
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
         for _, likes in stood:
-            likes.difference_update(*kinds.values())
+            counted = {likes[kind] for like in kinds.values() for kind in like if kind in likes}
+            for kind in [kind for kind, node in likes.items() if node in counted]:
+                del likes[kind]
         met.update(others)
     names = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
     return runs, frozenset(
@@ -123,15 +126,19 @@ def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
     """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there.
 
     And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`. What
-    that block makes beside the way of the rows is the stage's, be it before this begins (RAR).
+    that block makes beside the way of the rows is the stage's, be it before this begins (RAR). And by how often the
+    stage does that operation, as two parts that do the same may have names of their own (Boltz's triangles).
     """
     block = name_block(flow, staging)
     found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
     beside = {node for node in list_beside(staging) if flow.steps[node].path.startswith(block)}
     own = beside.union(span_stage(staging), *(joint.region.inner for joint in staging.joints))
-    for node in sorted(own - list_passing(flow, staging)):
+    nodes = sorted(own - list_passing(flow, staging))
+    times = Counter(map(flow.op, nodes))
+    for node in nodes:
         paths = {flow.steps[node].path, flow.steps[node].path.removeprefix(block)}
         kinds = {(re.sub(r"\d+", "", path), flow.op(node)) for path in paths}
+        kinds.add((str(times[flow.op(node)]), flow.op(node)))
         found[node] = {(*kind, seen[kind]) for kind in kinds}
         seen.update(kinds)
     return found
