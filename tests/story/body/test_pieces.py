@@ -228,6 +228,33 @@ def test_many_towers_of_a_layer_or_two_are_none():
     assert not are_pieces([large] * 6)
 
 
+class OwnSums(nn.Module):
+    """Attention, and experts for chosen rows, each of which adds to what it is given before all are weighed."""
+
+    def __init__(self):
+        super().__init__()
+        self.look = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.norm, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3)
+        self.experts = nn.ModuleList(FeedForwardPart() for _ in range(3))
+
+    def forward(self, x):
+        seen = self.norm(x)
+        x = x + self.look(seen, seen, seen, need_weights=False)[0]
+        weights, chosen = self.gate(x.flatten(0, 1)).topk(2)
+        rows, given = x.flatten(0, 1).repeat_interleave(2, 0), torch.empty(2 * x.shape[0] * x.shape[1], WIDTH)
+        for number, expert in enumerate(self.experts):
+            mine = chosen.flatten() == number
+            given[mine] = expert(rows[mine][None])[0]
+        weighed = given.view(-1, 2, WIDTH) * weights.softmax(-1)[..., None]
+        return weighed.sum(1).view(x.shape)
+
+
+def test_blocks_of_one_list_are_no_tower_each():
+    model, given = Reader(OwnSums(), OwnSums(), OwnSums()).eval(), torch.rand(2, PLACES, 7)
+
+    assert read(model, given).towers == ()
+
+
 def test_a_square_whose_cells_are_not_all_known_has_no_blocks():
     square = np.where(np.eye(4, dtype=bool), 0.0, -np.inf)[None]
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
@@ -129,6 +130,23 @@ def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> 
             if prod(made) == prod(first):  # else some rows were left out before
                 found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
     return tuple(one for one in found if one.last - one.first + 1 < len(layers))
+
+
+def are_split(flow: Flow, ends: Collection[int]) -> bool:
+    """Whether a tower of one layer each ends with the sum of a block, and with that of a later one of the same list.
+
+    The later one works on what the other gives, in the same shape: the model has one stream there, and what leads from
+    block to block is not known (OpenNMT's experts, each of which adds up by itself).
+    """
+    blocks = {end: flow.steps[end].path.rpartition(".")[0].rpartition(".") for end in sorted(ends)}
+    pairs = combinations([end for end, (_, _, number) in blocks.items() if number.isdecimal()], 2)
+    return any(
+        blocks[first][0] == blocks[last][0]
+        and blocks[first] != blocks[last]
+        and flow.output(first).shape == flow.output(last).shape
+        and first in flow.behind(last, within=first.__le__)
+        for first, last in pairs
+    )
 
 
 def are_told_unlike(flow: Flow, told: Collection[int]) -> bool:

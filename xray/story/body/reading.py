@@ -17,7 +17,7 @@ from xray.story.anatomy.branches import Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.layers import name_in_lists
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
-from xray.story.body.numbered import are_told_unlike
+from xray.story.body.numbered import are_split, are_told_unlike
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.body.widths import end_of
 from xray.story.passages.norm_factors import list_from_one
@@ -84,6 +84,7 @@ def read_pass(one_pass: Pass) -> Reading:
         is_unread
         or are_told_unlike(flow, {joint.add for one in towers for joint in list_joints(one)})
         or work_into_each_other(flow, towers)
+        or are_split(flow, [max(one.sums) for one in towers if len(one.layers) == 1])
     )
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
