@@ -219,6 +219,27 @@ def test_pieces_are_the_next_rows_of_one_tensor_each_time(way, pieces):
     assert ("pieces lie end to end" in told) == bool(pieces)
 
 
+class Tied(MaskedPart):
+    """Attention along an alignment: what all its rows ask and are asked makes one set of weights, or each makes its."""
+
+    def __init__(self, letters):
+        super().__init__(None)
+        self.letters = letters
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).unbind(-3)
+        weights = (torch.einsum(f"rihd,rjhd->{self.letters}", q, k) / 4).softmax(-1)
+        return x + self.out(torch.einsum(f"{self.letters},rjhd->rihd", weights, v).flatten(2))
+
+
+@pytest.mark.parametrize(("letters", "sees_all"), [("hij", False), ("rhij", True)])
+def test_places_of_rows_that_share_their_weights_do_not_look_at_every_other(letters, sees_all):
+    found, told = read_attention(Tied(letters), batch=5)
+
+    assert found.causal is False
+    assert (told == "Every place looks at every other.") is sees_all
+
+
 def test_many_towers_of_a_layer_or_two_are_none():
     small = make_tower(FALSE, PLAIN)
     large = replace(small, groups=(replace(small.groups[0], layers=tuple(range(5))),))

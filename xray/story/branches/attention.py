@@ -25,6 +25,7 @@ from xray.story.branches.heads import (
     count_heads,
     count_key_heads,
     name_fused_order,
+    shares_weights,
 )
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -220,7 +221,10 @@ def describe_attention(
         partial=(scores.is_partial and window is None and blocks is None)
         or chooses_rows(flow, query)
         or (key.is_own and chooses_rows(flow, key))
-        or (may_leave_out and (is_unlike or leaves_out_places(flow, site, query, key, region)))
+        or (
+            may_leave_out
+            and (is_unlike or shares_weights(flow, site) or leaves_out_places(flow, site, query, key, region))
+        )
         or None,
         blind=scores.blind,
         coarse=coarse,

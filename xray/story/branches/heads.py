@@ -64,13 +64,26 @@ def count_d_v(flow: Flow, site: Site) -> int:
 
     That axis of the values is the width which is also one of the sum, and none of the weights ("bts,bcs->bct").
     """
-    found = flow.output(site.weighted_sum).shape
+    found, own = flow.output(site.weighted_sum).shape, list_own_axes(flow, site)
+    return found[own[0] if len(own) == 1 else -2 if is_weighed_last(flow, site) else -1]
+
+
+def list_own_axes(flow: Flow, site: Site) -> list[int]:
+    """The axes of a weighted sum that the values alone have, where letters tell of them."""
     left, right, made = read_equation(flow.steps[site.weighted_sum]) or ("", "", "")
     weights = left if flow.makers[site.weighted_sum][-2] in {site.softmax, *site.weighed} else right
-    own = [place for place, letter in enumerate(made) if letter not in weights]
-    if len(own) == 1 and len(made) == len(found):
-        return found[own[0]]
-    return found[-2 if is_weighed_last(flow, site) else -1]
+    is_told = len(made) == len(flow.output(site.weighted_sum).shape)
+    return [place for place, letter in enumerate(made) if letter not in weights] if is_told else []
+
+
+def shares_weights(flow: Flow, site: Site) -> bool:
+    """Whether one set of weights mixes the values of several rows, each row its own (an alignment's sequences).
+
+    So each of these places looks at those of its row alone.
+    """
+    made, weights = (flow.output(one).shape for one in (site.weighted_sum, site.softmax))
+    wide = [place for place in list_own_axes(flow, site) if made[place] > 1]
+    return len(wide) > 1 or (flow.op(site.weighted_sum) == "matmul" and prod(made[:-2]) > prod(weights[:-2]))
 
 
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
