@@ -38,7 +38,6 @@ from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import label_scale
 from xray.story.charts.between_chart import (
     chart_beside,
-    chart_rest,
     fill_between,
     lead_past,
     lead_pieces,
@@ -92,7 +91,6 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart_beside(flow, staging, charts, taken)
     else:
         charts = add_own_scales(flow, staging, fill_between(flow, staging, charts, taken))
-        charts = [*charts, *chart_rest(flow, staging, charts)]
         chart = (
             charts[0]
             if len(charts) == 1
