@@ -331,7 +331,7 @@ class Part(nn.Module):
 
 
 class Own(Attention):
-    def forward(self, x):
+    def forward(self, x):  # type: ignore[override]  # it looks at itself
         return super().forward(x, x)
 
 
