@@ -55,7 +55,14 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_beside, put_on_turn
+from xray.story.charts.forward_chart import (
+    AXES_SWAPPED,
+    add_left,
+    chart_forward,
+    lay_beside,
+    lay_on_changed,
+    put_on_turn,
+)
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
 from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread, list_led_in, tell_led_in
@@ -68,7 +75,7 @@ from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in
 from xray.story.recognition.mixed_streams import Weighing
-from xray.story.recognition.norms import Norm, is_learned_gate
+from xray.story.recognition.norms import Norm, is_learned_gate, list_factors
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
@@ -98,6 +105,10 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
             if beside
             else lead_pieces(flow, charts, inner, staging.joints[0].stream)
         )
+    if [type(one.branch) for one in staging.branches] == [FeedForward]:
+        held = ((*norm.nodes, *list_modulation(flow, norm), *list_factors(flow, norm)) for norm in staging.norms)
+        normed = {node for nodes in held for node in nodes}
+        chart = lay_on_changed(flow, staging.branches[0], chart, normed)
     if len(before) == 1:
         chart = chart_own_gate(flow, staging, before[0], chart)
         order = chart_ordered(flow, staging, before[0])
