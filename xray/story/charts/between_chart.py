@@ -209,7 +209,26 @@ def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: C
         behind |= own
         below = chart_gap(flow, staging, gap, f"gap{number}_", one)
         found.append(stack_read(flow, below[0], chart, inner) if below else chart)
-    return [*found, *chart_gap(flow, staging, free - behind, "end", staging.branches[-1])]
+    return [*found, *chart_rest(flow, staging, found)]
+
+
+def chart_rest(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> list[Chart]:
+    """The chart of what is done behind the last of several branches in a row, where it adds what went past that.
+
+    None where no such sum stands there (DreamLite: that of a feed-forward, and a convolution).
+    """
+    inner = staging.joints[0].region.inner
+    behind = flow.behind(*staging.branches[-1].region.inner, within=inner.__contains__)
+    rest = list_free(flow, staging, charts, inner).difference(behind)
+    last = staging.branches[-1].region.end
+    return chart_gap(flow, staging, rest, "end") if any(adds_past(flow, node, last) for node in rest) else []
+
+
+def adds_past(flow: Flow, node: int, last: int) -> bool:
+    """Whether a step adds what another one gives to rows of the same shape from before it."""
+    makers = [flow.carried_from(maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
+    shapes = {record.shape for record in flow.steps[node].inputs}
+    return len(makers) == 2 and len(shapes) == 1 and last in makers
 
 
 def stack_read(flow: Flow, below: Chart, chart: Chart, within: Collection[int]) -> Chart:

@@ -36,13 +36,7 @@ from xray.story.body.scale import find_scale, find_tanh_gate, name_scale, name_t
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import label_scale
-from xray.story.charts.between_chart import (
-    chart_beside,
-    fill_between,
-    lead_past,
-    lead_pieces,
-    spell_lengths,
-)
+from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -55,14 +49,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.forward_chart import (
-    AXES_SWAPPED,
-    add_left,
-    chart_forward,
-    lay_beside,
-    lay_on_changed,
-    put_on_turn,
-)
+from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_on_changed, lay_rows
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
 from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread, list_led_in, tell_led_in
@@ -75,7 +62,7 @@ from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in
 from xray.story.recognition.mixed_streams import Weighing
-from xray.story.recognition.norms import Norm, is_learned_gate, list_factors
+from xray.story.recognition.norms import Norm, is_learned_gate
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
@@ -105,10 +92,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
             if beside
             else lead_pieces(flow, charts, inner, staging.joints[0].stream)
         )
-    if [type(one.branch) for one in staging.branches] == [FeedForward]:
-        held = ((*norm.nodes, *list_modulation(flow, norm), *list_factors(flow, norm)) for norm in staging.norms)
-        normed = {node for nodes in held for node in nodes}
-        chart = lay_on_changed(flow, staging.branches[0], chart, normed)
+    chart = lay_on_changed(flow, staging, chart)
     if len(before) == 1:
         chart = chart_own_gate(flow, staging, before[0], chart)
         order = chart_ordered(flow, staging, before[0])
@@ -264,8 +248,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_experts(flow, found)
     elif isinstance(found.branch, FeedForward):
         forward = chart_forward(flow, found)
-        chart = None if forward is None else put_on_turn(flow, found, hold_moves(flow, forward))
-        chart = None if chart is None else lay_beside(flow, found, chart)
+        chart = None if forward is None else lay_rows(flow, found, hold_moves(flow, forward))
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}
