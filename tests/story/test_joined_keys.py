@@ -237,3 +237,46 @@ def test_a_window_of_joined_keys_is_told_where_a_mask_counts_with_it(is_counted,
     assert {one.sliding_window for one in list_joint(trace)} == {None, found}
     texts = " ".join(list_texts(compose_poster(trace, text_width)))
     assert ("encoder tower; sliding_window = 64 is set, in 2 of 3 layers." in texts) == is_counted
+
+
+class BothAtOnce(nn.Module):
+    """A layer of two streams; one linear layer of each makes its queries, keys and values, and all meet (JoyImage)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+        self.three, self.out = (nn.ModuleList(nn.Linear(WIDTH, wide) for _ in range(2)) for wide in (3 * WIDTH, WIDTH))
+        self.think = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 41), nn.GELU(), nn.Linear(41, WIDTH)) for _ in "xy")
+
+    def forward(self, x, y):
+        cut = [
+            three(norm(one)).chunk(3, dim=-1) for three, norm, one in zip(self.three, self.norms, (x, y), strict=False)
+        ]
+        sides = (torch.cat(both, dim=1).unflatten(-1, (HEADS, HEAD)).transpose(1, 2) for both in zip(*cut, strict=True))
+        found = nn.functional.scaled_dot_product_attention(*sides).transpose(1, 2).flatten(2)
+        x, y = x + self.out[0](found[:, : x.shape[1]]), y + self.out[1](found[:, x.shape[1] :])
+        return x + self.think[0](self.norms[2](x)), y + self.think[1](self.norms[3](y))
+
+
+class TwoStreams(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.begin, self.layers = nn.Linear(11, WIDTH), nn.ModuleList(BothAtOnce() for _ in range(3))
+        self.words = nn.Embedding(WORDS, WIDTH)
+
+    def forward(self, given, ids):
+        x, y = self.begin(given), self.words(ids)
+        for layer in self.layers:
+            x, y = layer(x, y)
+        return x
+
+
+def test_one_linear_layer_makes_all_three_where_more_rows_are_put_beside_them_since():
+    trace = xray.trace(TwoStreams().eval(), torch.rand(2, 37, 11), torch.arange(10).view(2, SAID))
+
+    assert {
+        one.fused for tower in xray.anatomy(trace).towers for one in tower.branches if isinstance(one, AttentionFacts)
+    } == {"qkv"}
+    assert any(
+        text.startswith("One linear layer makes Q, K and V") for text in list_texts(compose_poster(trace, text_width))
+    )

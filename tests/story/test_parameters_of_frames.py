@@ -316,3 +316,64 @@ def test_a_table_that_all_layers_hold_is_none_of_the_parameters_of_each():
     told = [text_of(line) for box in poster_of(OneTable(), IDS).boxes for line in box.lines]
 
     assert f"{count(Looking()):,} parameters each" in told
+
+
+class Part(nn.Module):
+    """What a sublayer adds to rows; how much these are scaled and shifted before is worked out `by` itself."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.norm, self.inner, self.by = nn.LayerNorm(21), inner, nn.Linear(7, 42)
+
+    def forward(self, x, scaled):
+        scale, shift = scaled[:, None].chunk(2, dim=-1)
+        return self.inner(self.norm(x) * (1 + scale) + shift)
+
+
+class Own(Attention):
+    def forward(self, x):  # type: ignore[override]  # it looks at itself
+        return super().forward(x, x)
+
+
+class Scaled(nn.Module):
+    """A layer that works out what scales its second sublayer before the sum of the first (Kandinsky 6)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look = Part(Own(21, 3))
+        self.think = Part(nn.Sequential(nn.Linear(21, 85), nn.GELU(), nn.Linear(85, 21)))
+
+    def forward(self, x, time):
+        found, scaled = self.look(x, self.look.by(time)), self.think.by(time)
+        x = x + found
+        return x + self.think(x, scaled)
+
+
+class Both(nn.Module):
+    """A layer of each of two streams in one block."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.other = Scaled(), Scaled()
+
+    def forward(self, x, y, time):
+        return self.first(x, time), self.other(y, time)
+
+
+class SideBySide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.begin, self.layers = nn.ModuleList(nn.Linear(5, 21) for _ in "xy"), nn.ModuleList(Both() for _ in range(3))
+        self.out = nn.ModuleList(nn.Linear(21, 5) for _ in "xy")
+
+    def forward(self, x, y, time):
+        x, y = self.begin[0](x), self.begin[1](y)
+        for layer in self.layers:
+            x, y = layer(x, y, time)
+        return self.out[0](x), self.out[1](y)
+
+
+def test_what_works_out_a_condition_for_one_layer_before_its_last_sum_is_counted_with_it():
+    columns = read_columns(xray.trace(SideBySide(), torch.rand(2, 9, 5), torch.rand(2, 8, 5), torch.rand(2, 7)))
+
+    assert [[frame.params for frame in column.frames] for column in columns] == [[count(Scaled())]] * 2

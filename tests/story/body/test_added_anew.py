@@ -5,6 +5,9 @@ import torch
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
 from torch import nn
 
+import xray
+from xray.story.sheet.columns import read_columns
+
 LAYERS, WIDE = 3, 7
 
 
@@ -47,3 +50,17 @@ def test_so_where_what_is_added_is_made_of_what_comes_in():
     (tower,) = read(PlacesFirst(), rows(), torch.randn(BATCH, rows().shape[1], 3)).towers
 
     assert [group.count for group in tower.groups] == [LAYERS]
+
+
+def test_the_sum_before_the_first_layer_says_that_the_others_have_one_too():
+    def told(model):
+        beside = torch.randn(BATCH, rows().shape[1], 3)
+        (column,) = read_columns(xray.trace(model.eval(), rows(), beside))
+        return [node.told for node in column.entrance.nodes if node.label == "ADDED UP"]
+
+    class Once(Anew):
+        def go(self, x, added):
+            return super().go(x + added, torch.zeros_like(added))
+
+    assert told(Anew()) == [("one of these before each later layer too",)]
+    assert told(Once()) == [()]

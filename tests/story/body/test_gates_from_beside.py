@@ -4,11 +4,13 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from printed import words_of
+from story.body.test_mistaken import WIDTH, AttentionPart
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 
 class Gated(nn.Module):
@@ -44,3 +46,36 @@ def test_a_direction_that_stands_beside_the_stream_gates_nothing():
     model = Gated(of_rows=False, bend=lambda gate: nn.functional.normalize(gate, dim=-1)).eval()
     words = words_of(compose_poster(xray.trace(model, *GIVEN), text_width))
     assert "how much goes on, what stands beside the stream says" not in words
+
+
+class Tagged(nn.Module):
+    """A feed-forward on normed rows that are scaled and shifted by rows of a time's, each by its tag (MiniMax H3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.by = nn.RMSNorm(WIDTH), nn.Linear(7, 2 * WIDTH)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x, time, tags):
+        scale, shift = (one.index_select(0, tags) for one in self.by(time).chunk(2, dim=-1))
+        return x + self.back(nn.functional.gelu(self.wide(self.norm(x) * (1 + scale) + shift)))
+
+
+class ByTags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.begin, self.layers = nn.Linear(5, WIDTH), nn.ModuleList((AttentionPart(), Tagged()) * 2)
+
+    def forward(self, x, time, tags):
+        x = self.begin(x)
+        for layer in self.layers:
+            x = layer(x, time, tags) if isinstance(layer, Tagged) else layer(x)
+        return x
+
+
+def test_what_multiplies_and_shifts_rows_before_a_feed_forward_has_boxes_where_each_row_has_its_own():
+    trace = xray.trace(ByTags().eval(), torch.rand(2, 8, 5), torch.rand(4, 7), torch.arange(8) % 4)
+    (column,) = read_columns(trace)
+
+    chart = column.frames[0].panels[1].chart
+    assert [node.label for node in chart.nodes][:4] == ["RMS NORM", "MULTIPLIED", "ADDED UP", "LINEAR + GELU"]

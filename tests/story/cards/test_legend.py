@@ -9,7 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.legend import GIVEN, list_entries
+from xray.story.cards.legend import GIVEN, list_entries, name_others
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import gather
@@ -212,3 +212,17 @@ def test_of_two_towers_that_ask_each_other_and_others_neither_is_said_to_have_ma
     told = list_entries(gather(trace, xray.anatomy(trace), read_columns(trace)))
 
     assert [text for kind, _, text in told if kind == "fill"] == [told_of.format("vision"), told_of.format("stack")]
+
+
+@pytest.mark.parametrize(
+    ("givers", "told"),
+    [
+        ({None}, "elsewhere"),
+        (set(), "elsewhere"),
+        ({"stack"}, "the stack"),
+        ({"stack", None}, "the stack or elsewhere"),
+        ({"a", "b", "c", "d"}, "the a or the b or the c or elsewhere"),
+    ],
+)
+def test_towers_of_another_colour_that_give_keys_and_values_are_named(givers, told):
+    assert name_others(givers) == told

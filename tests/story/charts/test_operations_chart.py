@@ -214,6 +214,22 @@ def test_what_is_written_into_rows_is_no_row(places, told):
     assert labels_of(Writing(), rows())[-1] == told
 
 
+def test_what_is_written_into_maps_is_no_row():
+    class Writing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            into, others = (one(x).mT.unflatten(-1, (-1, 1)) for one in (self.one, self.other))
+            into[:, :, 1:] = others[:, :, 1:]
+            return into.flatten(2).mT
+
+    labels = labels_of(Writing(), rows())
+    assert "NUMBERS PUT IN" in labels
+    assert "ROWS PUT IN" not in labels
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

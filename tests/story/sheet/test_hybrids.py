@@ -120,3 +120,47 @@ def test_a_sublayer_is_told_without_what_other_layers_have_of_their_own_in_the_s
 
 def count_in(*modules):
     return sum(one.numel() for module in modules for one in module.parameters())
+
+
+class Attends(nn.Module):
+    """Attention alone, whose rows are multiplied by 1 at the end (diffusers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.sides, self.out = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        sides = (side(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for side in self.sides)
+        found = nn.functional.scaled_dot_product_attention(*sides)
+        return self.out(found.transpose(1, 2).flatten(2)) / 1.0
+
+
+class TwoLooks(nn.Module):
+    """Two attentions and a feed-forward with sums of their own in one of the stream's; rows of a table are added."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms, self.looks = (
+            nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3)),
+            nn.ModuleList((Attends(), Attends())),
+        )
+        self.think = nn.Sequential(nn.Linear(WIDTH, 17), nn.GELU(), nn.Linear(17, WIDTH))
+        self.all, self.first, self.last = nn.GroupNorm(1, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("table", torch.rand(1, 9, WIDTH))
+
+    def forward(self, given):
+        x = self.first(self.all(given.transpose(1, 2)).transpose(1, 2))
+        for norm, look in zip(self.norms[:2], self.looks, strict=True):
+            x = look(norm(x) + self.table[:, : x.shape[1]]) + x
+        return self.last(self.think(self.norms[2](x)) + x) + given
+
+
+def test_sums_of_branches_within_a_sublayer_are_drawn_and_a_table_is_no_stream():
+    (column,) = read_columns(xray.trace(TwoLooks().eval(), torch.rand(2, 5, WIDTH)))
+
+    chart = column.frames[0].panels[0].chart
+    labels = [node.label for node in chart.nodes]
+    assert labels[:4] == ["GROUP NORM IN 1 GROUP", "LINEAR", "LAYER NORM", "ADDED UP"]
+    assert labels[-6:] == ["LAYER NORM", "LINEAR + GELU", "LINEAR", "ADDED UP", "LINEAR", "ADD"]
+    sums = [node.key for node in chart.nodes if node.label == "ADDED UP"]
+    assert [sum(edge.target == one for edge in chart.edges) for one in sums] == [1, 2, 1, 2, 2]

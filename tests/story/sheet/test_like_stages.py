@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart, TanhGated
 from story.charts.test_closed_biases import PLACES as SIX
 from story.charts.test_closed_biases import WithBias
@@ -265,3 +266,31 @@ def test_a_parameter_is_told_by_a_box_where_its_name_in_its_layer_is_that_of_the
     inside = ["blocks.1.own.query.weight", "blocks.1.own.place.weight", "blocks.1.own_norm.weight"]
 
     assert list_named_alike([held], inside[1:], inside) == ({held} if is_told else set())
+
+
+class Guided(nn.Module):
+    """Every other layer is given what a layer of another stream says by a linear layer of its own (WanVACE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.control = nn.Linear(5, 12), nn.Linear(3, 12)
+        self.layers = nn.ModuleList(Layer(12, Attention(12, 3), norm="before") for _ in range(6))
+        self.guides = nn.ModuleList(Layer(12, Attention(12, 3), norm="before") for _ in range(3))
+        self.hints, self.out = nn.ModuleList(nn.Linear(12, 12) for _ in range(3)), nn.Linear(12, 5)
+
+    def forward(self, x, control):
+        x, hints = self.begin(x), []
+        y = self.control(control) + x
+        for layer, hint in zip(self.guides, self.hints, strict=True):
+            y = layer(y)
+            hints.append(hint(y))
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            x = x if number % 2 else x + hints[number // 2]
+        return self.out(x)
+
+
+def test_what_makes_added_rows_of_which_no_box_tells_is_named_but_for_that_of_the_exit():
+    columns = read_columns(xray.trace(Guided(), torch.rand(2, 9, 5), torch.rand(2, 9, 3)))
+
+    assert [one.path for one in list_unboxed(columns)] == ["hints.0", "hints.1"]

@@ -321,3 +321,50 @@ def test_rows_of_zeros_beside_those_that_a_tower_gives_are_no_way_from_it(is_lea
     lines = list_lines(record(model))
     assert lines["vision to tokens"] == count(between.project) + is_learned * (other + 2 * 7)
     assert lines["tokens entrance"] == count(model.reader.words) + (not is_learned) * other
+
+
+class Reads(nn.Module):
+    """What normed rows find in others, or in themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.look = nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, x, memory):
+        return self.look(self.norm(x), memory)
+
+
+class Meets(nn.Module):
+    """A layer of each of two streams: each reads a text of its own, then what the other one has come to (LTX-2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.meet = (nn.ModuleList(Reads() for _ in "xy") for _ in range(2))
+        self.think = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.GELU(), nn.Linear(31, WIDTH)) for _ in "xy"
+        )
+
+    def forward(self, x, y, first, other):
+        x, y = x + self.read[0](x, first), y + self.read[1](y, other)
+        x, y = x + self.meet[0](x, y), y + self.meet[1](y, x)
+        return x + self.think[0](x), y + self.think[1](y)
+
+
+class Meeting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.begin = nn.ModuleList(nn.Linear(5, WIDTH) for _ in range(4))
+        self.layers = nn.ModuleList(Meets() for _ in range(3))
+
+    def forward(self, *given):
+        x, y, first, other = (linear(one) for linear, one in zip(self.begin, given, strict=True))
+        for layer in self.layers:
+            x, y = layer(x, y, first, other)
+        return x, y
+
+
+def test_keys_that_the_other_stream_makes_of_its_text_are_none_of_the_attention_to_that_stream():
+    columns = read_columns(xray.trace(Meeting().eval(), *(torch.rand(2, long, 5) for long in (9, 8, 7, 7))))
+
+    reads = sum(one.numel() for one in Reads().parameters())
+    assert [[panel.params for panel in column.frames[0].panels][:2] for column in columns] == [[reads, reads]] * 2

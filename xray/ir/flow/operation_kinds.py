@@ -105,7 +105,7 @@ COUNTING = frozenset({"arange", "cumsum"})
 """They make numbers of places."""
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
-PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_"})
+PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_", "index_copy"})
 """What puts some rows among others, where a mask or ids say."""
 GRIDS = frozenset({"grid_sample", "grid_sampler"})
 """What picks numbers between the places of a map, where its second operand says."""

@@ -20,6 +20,7 @@ from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.numbered import are_split, are_told_unlike
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.body.widths import end_of
+from xray.story.branches.joint import list_looked_at
 from xray.story.passages.norm_factors import list_from_one
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
@@ -338,11 +339,14 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
             return region
         return find_region(flow, region.start, region.end, walls=walls[id(owner)]) or region
 
+    own = [cut(joint, one) for joint in list_joints(one)]
+    of_others = [cut(joint, other) for other in others for joint in list_joints(other)]
     theirs = frozenset[int]().union(
-        *(cut(joint, other).inner for other in others for joint in list_joints(other)),
+        *(region.inner for region in of_others),
         *(norm.nodes for other in others for staging in other.stagings for norm in staging.norms),
         *(other.sums | list_ends(other) for other in others),
-        list_made_for_many(flow, [cut(joint, one) for joint in list_joints(one)], others, sites),
+        list_looked_at(flow, own, of_others, sites),
+        list_made_for_many(flow, own, others, sites),
     )
 
     def part(joint: Joint) -> Joint:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
@@ -315,10 +316,17 @@ def has_sinks_inside(flow: Flow, site: Site) -> bool:
 def name_fusion(flow: Flow, query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:
     """Which of the three come out of one linear layer; three that each are all of it are one and the same."""
     if query.last is not None and query.last == key.last == value.last:
-        return "qkv" if prod(query.end.shape) < prod(flow.output(query.last).shape) else None
+        ways = flow.ahead(query.last, within=lambda one: one == query.last or is_moved(flow, query, one))
+        given = (query.end, *map(flow.output, ways))  # others may be put beside them since (JoyImage)
+        return "qkv" if min(prod(one.shape) for one in given) < prod(flow.output(query.last).shape) else None
     if key.last is not None and key.last == value.last and key.end.shape and query.last != key.last:
         return "kv"
     return None
+
+
+def is_moved(flow: Flow, side: Side, node: int) -> bool:
+    """Whether a step of an operand only moves numbers, or cuts some off, and puts none beside them."""
+    return node in side.nodes and flow.op(node) in CARRYING
 
 
 def name_kernel(flow: Flow, site: Site) -> str | None:

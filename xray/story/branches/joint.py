@@ -1,6 +1,9 @@
-"""Joint attention: keys of another stream that stand beside a branch's own, and which stream they are of."""
+"""Joint attention: keys of another stream that stand beside a branch's own, and which stream they are of.
 
-from collections.abc import Iterator, Mapping
+So what makes keys for the attentions of other towers alone, and is none of one's own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -88,3 +91,17 @@ def scores_own_keys_too(flow: Flow, site: Site, region: Region) -> bool:
     products = [node for node in steps if is_product(flow, node) and node != site.scores]
     joined = any(flow.op(node) in SIDE_BY_SIDE for node in steps)
     return joined and any(region.inner.issuperset(flow.makers[node][-2:]) for node in products)
+
+
+def list_looked_at(
+    flow: Flow, regions: Sequence[Region], theirs: Sequence[Region], sites: Sequence[Site]
+) -> frozenset[int]:
+    """The steps that make keys and values for attentions of other towers alone, from their linear layers on (LTX-2).
+
+    `regions` are those of a tower's own sums, `theirs` those of all others.
+    """
+    own, inner = (frozenset[int]().union(*(region.inner for region in some)) for some in (regions, theirs))
+    looking = [site for site in sites if site.weighted_sum in inner - own]
+    ways = [way.nodes for site in looking for way in (site.key, site.value)]
+    lasts = (max((node for node in way if is_linear(flow, node)), default=len(flow.steps)) for way in ways)
+    return frozenset(node for way, last in zip(ways, lasts, strict=True) for node in way if node >= last) - own

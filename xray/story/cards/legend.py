@@ -46,7 +46,9 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
         is_of_others = role in asked and (givers.isdisjoint(names) or not asked[role].issubset(names))
         told_of = (
-            f"{name_makers(names)}, or from elsewhere" if is_of_others else name_makers(names, is_asked=role in asked)
+            f"{name_makers(names)}, or from {name_others(asked[role].difference(names))}"
+            if is_of_others
+            else name_makers(names, is_asked=role in asked)
         )
         entries.append(("fill", role, told_of))
     if told.has_between:
@@ -123,6 +125,13 @@ def name_makers(names: Sequence[str], *, is_asked: bool = False) -> str:
         return f"{made} the {names[0]}"
     told = f"the {', '.join(names[:-1])} and {names[-1]}" if len(names) <= MOST_NAMED else f"{len(names)}"
     return f"{made} {told} towers"
+
+
+def name_others(givers: Collection[str | None]) -> str:
+    """From where else what has a colour comes: towers that are proven to give it (Kandinsky 6), or not known."""
+    known = [f"the {name}" for name in sorted(name for name in givers if name is not None)][:MOST_NAMED]
+    is_all = known and None not in givers and len(known) == len(givers)
+    return " or ".join(known if is_all else [*known, "elsewhere"])
 
 
 def list_seen(told: Told) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
         flow = phase.reading.flow
         for own, other in list_stages(phase, phases):
             known |= list_at_places(flow, own, other, boxed)
-        for nodes, others, inside in list_pairs(phase, phases):
+        for nodes, others, inside in list_pairs(phase, phases, drawn[id(flow)]):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
             known |= list_named_alike(held, [one for one in like if name_table(one) in boxed], inside)
         known |= weights_of(flow, list_lone(phase)).keys()
@@ -81,19 +81,21 @@ def list_stages(phase: Column, phases: Sequence[Column]) -> Iterator[tuple[Stagi
 
 
 def list_pairs(
-    phase: Column, phases: Sequence[Column]
+    phase: Column, phases: Sequence[Column], drawn: Collection[str]
 ) -> Iterator[tuple[Collection[int], Collection[int], Collection[str]]]:
     """The steps of each stage for which an open one stands, those of this, and the parameters that stand inside of it.
 
-    So does what is drawn once beside the layers for all that is of its kind there.
+    So does what is drawn once beside the layers for all that is of its kind there; rows that are added to a stream
+    only where that sum is `drawn` for one of them.
     """
     flow, towering, condition = phase.reading.flow, phase.towering, phase.towering.condition
     untold = frozenset[int]() if condition is None else condition.untold
     for own, like in list_stages(phase, phases):
         yield own.nodes - untold, like.nodes, [name for _, name in list_working(flow, like)]
+    is_summed = any(flow.steps[rows.add].id in drawn for rows in towering.added)
     kinds: list[list[Collection[int]]] = [
         [tap.nodes for tap in towering.taps],
-        [{*rows.nodes, rows.add, rows.end} for rows in towering.added],
+        [{*rows.nodes, rows.add, rows.end} for rows in towering.added if is_summed],
         [(one.steps - one.first) | one.places for one in towering.corrections],
         [] if condition is None else [condition.nodes - untold],
     ]

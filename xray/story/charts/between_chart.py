@@ -26,7 +26,7 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.stage_names import name_branch
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.added_places import ADDED_UP, adds_held, label_places, name_addition
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
@@ -69,12 +69,16 @@ def list_runs(stage: Stage) -> list[list[int]]:
     return runs
 
 
-def chart_gap(flow: Flow, staging: Staging, gap: Collection[int], prefix: str) -> list[Chart]:
-    """The chart of steps that are part of no branch; none if they do nothing that is drawn."""
+def chart_gap(
+    flow: Flow, staging: Staging, gap: Collection[int], prefix: str, one: Branching | None = None
+) -> list[Chart]:
+    """The chart of steps that are part of no branch, before `one` of them; none if they do nothing that is drawn."""
     labels = {nested.add: ADDED_UP for joint in staging.joints for nested in joint.nested if nested.add in gap}
+    sums = [node for node in gap if flow.op(node) in SUMS and (label_places(flow, node) or adds_held(flow, node))]
+    labels |= {node: name_addition(flow, node, None) for node in sums}
     labels |= {node: "MULTIPLIED" for node in gap if multiplies_rows(flow, node)}
     labels |= {node: label_scale(flow, node) for node in gap if multiplies_sum(flow, node)}
-    labels |= {node: label for node in gap if (label := label_plumbing(flow, staging.branches[0], node))}
+    labels |= {node: label for node in gap if (label := label_plumbing(flow, one or staging.branches[0], node))}
     chart = chart_operations(flow, gap, max(gap), labels, prefix) if gap else None
     return [] if chart is None else [chart]
 
@@ -96,10 +100,7 @@ def multiplies_rows(flow: Flow, node: int) -> bool:
         and flow.output(node).shape[-1] > 1
         and find_any_norm(flow, node) is None
         and all(
-            record.role == "activation"
-            and maker is not None
-            and len(record.shape) > 1
-            and maker in list_reading_data(flow)
+            record.role == "activation" and len(record.shape) > 1 and maker in list_reading_data(flow)
             for record, maker in given
         )
     )
@@ -206,10 +207,9 @@ def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: C
         gap |= list_rejoining(flow, one, behind | gap, drawn)
         gap |= list_begun_norm(flow, one, drawn, gap) - set(taken) if number else set()
         behind |= own
-        labels = {node: label for node in gap if (label := label_plumbing(flow, one, node))}
-        below = chart_operations(flow, gap, max(gap), labels, f"gap{number}_") if gap else None
-        found.append(chart if below is None else stack_read(flow, below, chart, inner))
-    return found
+        below = chart_gap(flow, staging, gap, f"gap{number}_", one)
+        found.append(stack_read(flow, below[0], chart, inner) if below else chart)
+    return [*found, *chart_rest(flow, staging, found)]
 
 
 def chart_rest(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> list[Chart]:
@@ -217,8 +217,6 @@ def chart_rest(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> list[Ch
 
     None where no such sum stands there (DreamLite: that of a feed-forward, and a convolution).
     """
-    if len(charts) < 2 or staging.stage.parallel or len(staging.joints) > 1:
-        return []
     inner = staging.joints[0].region.inner
     behind = flow.behind(*staging.branches[-1].region.inner, within=inner.__contains__)
     rest = list_free(flow, staging, charts, inner).difference(behind)
@@ -272,11 +270,12 @@ def label_plumbing(flow: Flow, one: Branching, node: int) -> str:
 
     What it makes is read by what follows in the branch alone: the stream itself goes on without it.
     """
-    if one.region.start not in (*flow.makers[node], *map(flow.carried_from, flow.makers[node])):
+    start = one.region.start
+    if start is None or start not in (*flow.makers[node], *map(flow.carried_from, flow.makers[node])):
         return ""
     if flow.op(node) in SUMS | DIFFERENCES:
         return "+ THE STREAM" if flow.op(node) in SUMS else "WITHOUT THE STREAM"
-    origins = [flow.carried_from(maker) for maker in flow.makers[node] if maker != one.region.start]
+    origins = [flow.carried_from(maker) for maker in flow.makers[node] if maker != start]
     is_words = any(maker is not None and flow.op(maker) in LOOKUPS for maker in origins)
     widths = " + ".join(f"{record.shape[-1]:,}" for record in flow.steps[node].inputs if record.shape)
     return f"BESIDE WORDS AS LOOKED UP: {widths}" if flow.op(node) in SIDE_BY_SIDE and is_words else ""

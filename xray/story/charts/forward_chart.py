@@ -13,13 +13,15 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
     SPLITS,
+    SUMS,
     TURNS,
     ZEROS,
 )
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
-from xray.story.body.stages import Branching, opening_norms
+from xray.story.attention.factors import MULTIPLIED
+from xray.story.body.stages import Branching, Staging, opening_norms
 from xray.story.branches.before_last import find_inner_norm
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold
 from xray.story.charts.chart import (
@@ -40,7 +42,9 @@ from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import list_bias
+from xray.story.passages.modulation import list_modulation
 from xray.story.recognition.between import (
     is_linear,
     list_reading_data,
@@ -50,7 +54,7 @@ from xray.story.recognition.between import (
     width_out,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.norms import spell_norm
+from xray.story.recognition.norms import list_factors, spell_norm
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import ends_turns, find_any_norm
 
@@ -318,6 +322,35 @@ def leads_on(flow: Flow, node: Node, places: Collection[int | None]) -> bool:
     """Whether a box reads what one of some steps gave, through moves alone."""
     made = (maker for step in node.steps for maker in flow.makers[flow.places[step.id]])
     return any(flow.carried_from(maker) in places for maker in made if maker is not None)
+
+
+def lay_on_changed(flow: Flow, staging: Staging, chart: Chart) -> Chart:
+    """A feed-forward on what multiplies its rows, or is added to them, before its first layer (MiniMax H3).
+
+    No box of the chart stands for that, nor one of a norm before it.
+    """
+    (found, *others), norms = staging.branches, staging.norms
+    if others or not isinstance(found.branch, FeedForward):
+        return chart
+    first = min(projections_in(flow, found.region.inner), default=-1)
+    number = data_input(flow, first) if is_linear(flow, first) else None
+    told = ((*norm.nodes, *list_modulation(flow, norm), *list_factors(flow, norm)) for norm in norms)
+    held = {flow.places[step.id] for node in chart.nodes for step in node.steps}.union(*told)
+    free = found.region.inner - held
+    way = [] if number is None else flow.behind(flow.makers[first][number], within=free.__contains__)
+    works = [node for node in way if flow.op(node) not in CARRYING | DROPOUTS and flow.is_leaf(node)]
+    changes, data = sorted(node for node in works if len(flow.steps[node].inputs) > 1), list_reading_data(flow)
+    is_known = all(flow.op(node) in SCALINGS | SUMS and data.issuperset(flow.makers[node]) for node in changes)
+    if not changes or not is_known:
+        return chart
+    labels = {node: ADDED_UP if flow.op(node) in SUMS else MULTIPLIED for node in changes}
+    below = chart_operations(flow, changes, changes[-1], labels, "changed")
+    return chart if below is None else stack_charts(below, chart)
+
+
+def lay_rows(flow: Flow, found: Branching, chart: Chart) -> Chart:
+    """A feed-forward with the steps that lay its rows as its layers read them, and others beside them."""
+    return lay_beside(flow, found, put_on_turn(flow, found, chart))
 
 
 def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:

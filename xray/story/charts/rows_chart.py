@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Unknown
 from xray.story.body.stages import Branching
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -22,7 +23,7 @@ from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import spell_norm
-from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describe_box
+from xray.story.sentences.of_parts import ADDED_AGAIN, BY_ATTENTION, LED_IN, MADE_OF, describe_box
 from xray.story.streams.joints import Joint
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -104,3 +105,25 @@ def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> boo
     read = (maker for node in led for maker in flow.makers[node] if maker in reading and maker not in led)
     ways = (flow.behind(one, ends=lambda node: flow.op(node) in SUMS or is_linear(flow, node)) for one in read)
     return all(not stream.isdisjoint(way) for way in ways)
+
+
+def tell_added_again(flow: Flow, towering: Towering, chart: Chart | None) -> Chart | None:
+    """The chart of an entrance whose sum says so where what it adds is added to the stream before each later layer."""
+    layers = [(layer[0].joints[0].stream, layer[-1].joints[-1].add) for layer in towering.layers]
+    begun = [flow.carried_from(stream) for stream, _ in layers[1:]]
+    pairs = [*zip(begun, (end for _, end in layers), strict=False)]
+    if chart is None or not pairs:
+        return chart
+
+    def is_again(node: Node) -> bool:
+        places = (flow.places[step.id] for step in node.steps if step.op in SUMS and step.id in flow.places)
+        made = (maker for place in places for maker in flow.makers[place] if maker is not None)
+        return any(all(adds(flow, place, end, maker) for place, end in pairs) for maker in made)
+
+    nodes = (replace(node, told=(*node.told, ADDED_AGAIN)) if is_again(node) else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
+
+
+def adds(flow: Flow, place: int | None, end: int, maker: int) -> bool:
+    """Whether a step adds what another one makes to what a layer ends with."""
+    return place is not None and flow.op(place) in SUMS and {*flow.makers[place]} == {end, maker}

@@ -36,14 +36,7 @@ from xray.story.body.scale import find_scale, find_tanh_gate, name_scale, name_t
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import label_scale
-from xray.story.charts.between_chart import (
-    chart_beside,
-    chart_rest,
-    fill_between,
-    lead_past,
-    lead_pieces,
-    spell_lengths,
-)
+from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -56,7 +49,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_beside, put_on_turn
+from xray.story.charts.forward_chart import AXES_SWAPPED, add_left, chart_forward, lay_on_changed, lay_rows
 from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
 from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
 from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread, list_led_in, tell_led_in
@@ -92,7 +85,6 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart_beside(flow, staging, charts, taken)
     else:
         charts = add_own_scales(flow, staging, fill_between(flow, staging, charts, taken))
-        charts = [*charts, *chart_rest(flow, staging, charts)]
         chart = (
             charts[0]
             if len(charts) == 1
@@ -100,6 +92,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
             if beside
             else lead_pieces(flow, charts, inner, staging.joints[0].stream)
         )
+    chart = lay_on_changed(flow, staging, chart)
     if len(before) == 1:
         chart = chart_own_gate(flow, staging, before[0], chart)
         order = chart_ordered(flow, staging, before[0])
@@ -255,8 +248,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_experts(flow, found)
     elif isinstance(found.branch, FeedForward):
         forward = chart_forward(flow, found)
-        chart = None if forward is None else put_on_turn(flow, found, hold_moves(flow, forward))
-        chart = None if chart is None else lay_beside(flow, found, chart)
+        chart = None if forward is None else lay_rows(flow, found, hold_moves(flow, forward))
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, NORMS, PLACING, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
 from xray.story.body.scale import find_bend_behind
@@ -98,6 +98,8 @@ def find_bridges(
         is_other = (
             is_other or pools_rows(flow, before, start, leaves) or number in turns or takes_rows_alone(flow, start)
         )
+        put = list_put_among(flow, before, leaves, others)
+        is_other = is_other or bool(put)
         earlier = find_put_back(flow, nodes, before, layers[: number - 1])
         ends = [end_of(layer) for layer in layers[:number]]
         rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
@@ -117,7 +119,7 @@ def find_bridges(
             aside = frozenset[int]()
             if cut is not None:
                 aside = list_left_behind(flow, before, start, nodes, list_beside(layers[number]))
-            nodes |= aside if counts is None else aside | counts.nodes
+            nodes |= put | (aside if counts is None else aside | counts.nodes)
             found.append(Bridging(bridge, nodes, before, start, site, aside=aside, counts=counts))
     return tuple(found)
 
@@ -178,6 +180,21 @@ def goes_past(flow: Flow, before: int, start: int, site: Site) -> bool:
     """Whether there is a way from one step to a later one past an attention between them."""
     ways = flow.behind(start, within=lambda one: one > before and one != site.weighted_sum)
     return any(before in flow.makers[one] for one in ways)
+
+
+def list_put_among(flow: Flow, before: int, leaves: Collection[int], others: Collection[int]) -> set[int]:
+    """The steps that put rows of the stream, and rows made elsewhere, among those of a tensor of another length.
+
+    With what makes the latter, of few steps, and is read by nothing else (MiniMax H3: films and sounds beside a text).
+    """
+    put = {one for one in leaves if flow.op(one) in PLACING and flow.output(one).shape != flow.output(before).shape}
+    found, walls = {*put}, {before, *leaves, *others}
+    todo = [maker for node in put for maker in flow.makers[node] if maker is not None]
+    for here in todo:
+        if here not in walls and found.issuperset(flow.leaf_readers(here)):
+            found.add(here)
+            todo += [maker for maker in flow.makers[here] if maker is not None]
+    return found if len(found) <= MOST_STEPS else put
 
 
 def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:

@@ -15,6 +15,7 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.dropouts import tell_dropped_above
 from xray.story.charts.narrow import align_rows, narrow_chart
+from xray.story.charts.rows_chart import tell_added_again
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.entrance.also_given import name_in_common
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
@@ -303,7 +304,7 @@ def make_column(
     apart = frozenset[int]().union(*(maps.nodes | maps.finer for end, maps in met.items() if end != towering.end))
     below = replace(towering, entrance=towering.entrance - apart)
     entrance = chart_entrance(flow, below, has_words=words is not None)
-    entrance = tell_own_width(entrance, towering.tower.d_model)
+    entrance = tell_added_again(flow, towering, tell_own_width(entrance, towering.tower.d_model))
     in_rows = all_layers or words is not None
     frames = plan_frames(flow, towering, station + 1, reading.towers, all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)

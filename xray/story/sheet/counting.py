@@ -67,7 +67,7 @@ def count_frames(
     left = {one.path: one.params for one in undrawn}
     worked = list_worked(flow)
     drawn = {name for name in worked if left.keys().isdisjoint((name, *list_above(name)))}
-    held_layers = [list_layers(towering, frame, apart) for frame in frames]
+    held_layers = [list_layers(flow, towering, frame, apart) for frame in frames]
     inside = {name for layers in held_layers for nodes in layers for name in weights_of(flow, nodes, every)}
     around = {NUMBER.sub("", path) for name in drawn - inside for path in (name, *list_above(name))}
     own = {path: n for path, n in left.items() if NUMBER.sub("", path) not in around}
@@ -182,10 +182,15 @@ def list_theirs(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> C
     return weights_of(flow, frozenset[int]().union(*map(list_inner, layers))).keys()
 
 
-def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:
-    """The steps of each layer of a frame, without what is `apart`."""
-    layers = (towering.layers[layer] for layer in frame.group.layers)
-    return [set[int]().union(*(one.nodes for one in layer)).difference(apart) for layer in layers]
+def list_layers(flow: Flow, towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:
+    """The steps of each layer of a frame, without what is `apart`; with what works out a condition for it alone."""
+    beside = list_condition(towering)
+    layers = [set[int]().union(*(one.nodes for one in layer)) for layer in towering.layers]
+    makers = ([maker for node in nodes for maker in flow.makers[node]] for nodes in layers)
+    ways = [{*flow.behind(*some, within=beside.__contains__)} for some in makers]
+    times = Counter(node for way in ways for node in way)
+    own = [{node for node in way if times[node] == 1 < len(layers)} for way in ways]
+    return [(layers[layer] | own[layer]).difference(apart) for layer in frame.group.layers]
 
 
 def list_apart(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> frozenset[int]:

@@ -326,9 +326,9 @@ def lies_end_to_end(flow: Flow, node: int) -> bool:
 
 
 def writes_across(flow: Flow, node: int) -> bool:
-    """Whether a step puts numbers at some places of rows, and no whole rows: `x[..., 0] = y`."""
+    """Whether a step puts numbers at some places of rows, or of maps, and no whole rows: `x[..., 0] = y`."""
     step, axes = flow.steps[node], len(flow.output(node).shape)
     parts = str(step.settings.get("index", "")).split(", ") if "index" in step.settings else []
     parts = [part for part in parts if part != "None"]
-    reaches = len(parts) == axes or "..." in parts[:-1]
+    reaches = len(parts) == axes or "..." in parts[:-1] or (axes > len(parts) > 2 and parts[:2] == [":", ":"])
     return reaches and parts[-1] not in (":", "...")
