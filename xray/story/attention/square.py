@@ -30,9 +30,9 @@ from xray.story.attention.made_beside import (
 from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.shares import draw_mixed, mix_node, name_change
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
-from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.scored.biases import goes_by_places, is_of_other_parts, is_of_queries
 from xray.story.branches.scored.caps import list_cap
+from xray.story.branches.scored.scores import has_sinks_inside
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at

@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
-from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
+from xray.story.branches.before_last import find_gate, name_gate_curve, name_inner_norm
 from xray.story.branches.convolutions import (
     count_before,
     count_convolved,
@@ -84,7 +84,7 @@ from xray.story.branches.scored.caps import (
     name_taken_off,
     read_added_of_values,
 )
-from xray.story.branches.scored.scores import is_one_looking, read_own_future, read_scores
+from xray.story.branches.scored.scores import has_sinks, is_one_looking, read_own_future, read_scores
 from xray.story.branches.scored.visible import (
     chooses_all,
     chooses_none,
@@ -298,19 +298,6 @@ def adds_by_rows(flow: Flow, site: Site, region: Region) -> bool:
     added = {maker for node in site.scored for _, maker in flow.given(node) if maker is not None} - asking
     ways = [{maker, *flow.behind(maker)} for maker in added]  # not what is made of the scores themselves (LayoutLMv3)
     return any(way.isdisjoint(site.scored) and not way.isdisjoint(region.inner) for way in ways)
-
-
-def has_sinks(flow: Flow, site: Site) -> bool:
-    """Whether a learned score takes a share of the weights: beside the keys, or of what the heads found."""
-    return has_sinks_inside(flow, site) or any(is_sink_share(flow, site, node) for node in site.concat)
-
-
-def has_sinks_inside(flow: Flow, site: Site) -> bool:
-    """Whether a learned score stands beside the keys when softmax shares out the weights."""
-    return any(
-        flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
-        for node in site.scored
-    )
 
 
 def name_fusion(flow: Flow, query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:

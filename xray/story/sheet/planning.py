@@ -15,7 +15,7 @@ from xray.story.body.layers import Mask, list_masks
 from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.branches.attention import has_sinks_inside
+from xray.story.branches.scored.scores import has_sinks_inside
 from xray.story.charts.alike import blur_numbers, tell_node
 from xray.story.charts.between_chart import add_parted, chart_left_out
 from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept

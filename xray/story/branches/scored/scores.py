@@ -11,6 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import VISIBLE
 from xray.story.anatomy.attentions import Blind, Positions
+from xray.story.branches.before_last import is_learned, is_sink_share
 from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
 from xray.story.branches.scored.caps import find_cap
 from xray.story.branches.scored.hiding import (
@@ -233,4 +234,17 @@ def chooses(flow: Flow, maker: int | None) -> bool:
     given = [values_of(flow, one) for record, one in flow.given(maker) if record.dtype != "bool"]
     return all(one is not None and hides_or_not(one) for one in given) and all(
         one is None or one == 0 or one <= LOW for one in plain
+    )
+
+
+def has_sinks(flow: Flow, site: Site) -> bool:
+    """Whether a learned score takes a share of the weights: beside the keys, or of what the heads found."""
+    return has_sinks_inside(flow, site) or any(is_sink_share(flow, site, node) for node in site.concat)
+
+
+def has_sinks_inside(flow: Flow, site: Site) -> bool:
+    """Whether a learned score stands beside the keys when softmax shares out the weights."""
+    return any(
+        flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
+        for node in site.scored
     )
