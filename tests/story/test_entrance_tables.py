@@ -269,10 +269,14 @@ def test_a_table_of_as_many_rows_as_ids_came_in_is_no_table_of_places_and_sines_
 
 
 class KindBetween(nn.Module):
-    """Rows of a first tower, brought to another width, get the row of a kind before a second one (BridgeTower)."""
+    """Rows of a first tower, brought to another width, get the row of a kind before a second one (BridgeTower).
 
-    def __init__(self):
+    Its number may be made as often as there are ids, and rows of its table are added elsewhere too (METER).
+    """
+
+    def __init__(self, make_kinds):
         super().__init__()
+        self.make_kinds = make_kinds
         self.words, self.kinds, self.narrower = nn.Embedding(31, 20), nn.Embedding(2, 12), nn.Linear(20, 12)
         self.first = nn.ModuleList(Layer(20, Attention(20, 2), norm="before") for _ in range(2))
         self.second = nn.ModuleList(Layer(12, Attention(12, 2), norm="before") for _ in range(2))
@@ -281,14 +285,18 @@ class KindBetween(nn.Module):
         x = self.words(ids)
         for layer in self.first:
             x = layer(x)
-        x = self.narrower(x) + self.kinds(torch.zeros(1, dtype=torch.long))
+        x = self.narrower(x) + self.kinds(self.make_kinds(ids))
         for layer in self.second:
             x = layer(x)
-        return x
+        return x + self.kinds(torch.full_like(ids, 1))
 
 
-def test_the_row_of_a_kind_that_no_input_chooses_is_no_word():
-    first, second = xray.anatomy(xray.trace(KindBetween().eval(), torch.randint(0, 31, (2, 7)))).towers
+@pytest.mark.parametrize(
+    "make_kinds",
+    [lambda ids: torch.zeros(1, dtype=torch.long), torch.zeros_like, lambda ids: torch.full_like(ids, 1)],
+)
+def test_the_row_of_a_kind_that_no_input_chooses_is_no_word(make_kinds):
+    first, second = xray.anatomy(xray.trace(KindBetween(make_kinds).eval(), torch.randint(0, 31, (2, 7)))).towers
 
     assert (first.reads, first.vocab) == ("ids", 31)
     assert (second.reads, second.vocab) == (None, None)

@@ -18,11 +18,11 @@ WIDTH, ROWS, WORDS, PLACES = 15, 4, 31, 7
 class Latents(nn.Module):
     """Learned rows look at words, then at each other (Perceiver)."""
 
-    def __init__(self):
+    def __init__(self, look=None):
         super().__init__()
         self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(PLACES, WIDTH)
         self.rows = nn.Parameter(torch.randn(ROWS, WIDTH))
-        self.look = Layer(WIDTH, Attention(WIDTH, 3), norm="before")
+        self.look = look or Layer(WIDTH, Attention(WIDTH, 3), norm="before")
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
         self.head = nn.Linear(WIDTH, 5)
 
@@ -55,6 +55,37 @@ class Given(Latents):
         return rows
 
 
+class Normed(nn.Module):
+    """A look at rows through a norm of these that stands beside the attention's block (PerAct)."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.others, self.look = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, x, memory):
+        return x + self.look(self.own(x), self.others(memory))
+
+
+class LooksThroughANorm(Latents):
+    def __init__(self):
+        super().__init__(Normed())
+
+
+class LooksBack(LooksThroughANorm):
+    """What the rows look at looks at them last."""
+
+    def __init__(self):
+        super().__init__()
+        self.back = Normed()
+
+    def forward(self, ids):
+        read = self.read(ids)
+        x = self.look(self.rows.expand(len(ids), -1, -1), read)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.back.look(read, self.back.others(x)))
+
+
 IDS = torch.arange(2 * PLACES).view(2, PLACES)
 
 
@@ -78,6 +109,15 @@ def test_how_rows_are_made_that_are_looked_at_is_drawn():
     assert f"{ROWS} learned rows go in. What they look at is made beside them." in words
     assert "Keys and values come from rows that are made beside it." in words
     assert "Not drawn" not in words
+
+
+@pytest.mark.parametrize("make", [LooksThroughANorm, LooksBack])
+def test_a_norm_of_what_is_looked_at_is_drawn_once(make):
+    trace = record(make)
+    (column,) = read_columns(trace)
+
+    assert "LAYER NORM" not in [node.label for node in column.condition.nodes]
+    assert words_of(compose_poster(trace, text_width)).count("NORM BEFORE K, V") == 1
 
 
 @pytest.mark.parametrize(("make", "given"), [(LooksTwice, IDS), (Given, torch.rand(2, PLACES, WIDTH))])

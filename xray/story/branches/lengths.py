@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import STRETCHES, Site, count_pairs, lies_in_c
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operand_ways import Way, carrying_tail
-from xray.ir.flow.operation_kinds import CARRYING, JOINS, REPEATS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, GRIDS, JOINS, REPEATS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
@@ -294,7 +294,12 @@ def leaves_out_places(flow: Flow, site: Site, query: Side, key: Side, region: Re
 
 
 def chooses_rows(flow: Flow, side: Side) -> bool:
-    """Whether of all queries some alone ask, since they scored best (Informer), or of keys some are asked."""
+    """Whether of all queries some alone ask, since they scored best (Informer), or of keys some are asked.
+
+    So it is where keys are of what is picked between places (deformable attention).
+    """
+    if any(flow.op(node) in GRIDS for node in side.nodes):
+        return True
     given = ((flow.steps[node].inputs[0].shape, node) for node in side.nodes if picks_best(flow, node))
     return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
 

@@ -37,6 +37,7 @@ MOST_BEFORE = 2
 """So many rows a table of places may have before that of the first place."""
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
+ALL_ALIKE = ZEROS | ONES | frozenset({"full", "full_like", "new_full"})
 MOVING = CARRYING | REPEATS | frozenset({"interpolate", "upsample", "roll", "cat", "pad", "stack"})
 
 
@@ -53,7 +54,8 @@ def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops
 def scores_its_rows(flow: Flow, node: int) -> bool:
     """Whether a linear layer works with the table of a lookup: a score for each of its rows, which are words then."""
     table = name_weights(flow.steps[node])
-    return any(table in read_weights(flow, place) for place in range(node + 1, len(flow.steps)))
+    behind = (place for place in range(node + 1, len(flow.steps)) if flow.op(place) not in LOOKUPS)
+    return any(table in read_weights(flow, place) for place in behind)
 
 
 def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int], nodes: Collection[int]) -> list[int]:
@@ -278,7 +280,7 @@ def list_biases(flow: Flow) -> frozenset[int]:
 def looks_up_ids(flow: Flow, node: int) -> bool:
     """Whether ids of a lookup come in as they are: none is worked out of other numbers (Mimi), or picked (LiLT).
 
-    Ids that a model holds itself do not come in, nor such as are all 0 or 1, or counted. What is picked from
+    Ids that a model holds itself do not come in, nor such as are all one number, or counted. What is picked from
     rows of several ids each tells something of a place: one of the corners of its box. A table of sines holds what no
     words are.
     """
@@ -292,8 +294,8 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
         if maker is None:
             if came_in(flow, record) and not (is_picked and len(record.shape) > 2):
                 return True
-        elif not flow.steps[maker].inputs:
-            return flow.op(maker) not in ZEROS | ONES | COUNTING
+        elif not flow.steps[maker].inputs or flow.op(maker) in ALL_ALIKE:
+            return flow.op(maker) not in ALL_ALIKE | COUNTING
         elif maker not in seen:
             seen.add(maker)
             given = [one for one in flow.given(maker) if not one[0].is_float and one[0].dtype != "bool"]

@@ -33,7 +33,7 @@ SPREADS = frozenset({"expand", "expand_as", "broadcast_to"})
 FEWEST_AXES = len(("batch", "channels", "place"))
 AT_ONCE = frozenset({"addcmul", "addcmul_"})
 """What adds a product to something in one step."""
-KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | AT_ONCE | {"normalize"}
+KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | AT_ONCE | {"normalize", "roll"}
 """What leaves the channels where they are, or moves them in a way that can be followed."""
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 """What is said where rows are multiplied by a mask: what is no place becomes 0."""

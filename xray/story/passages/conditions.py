@@ -19,6 +19,7 @@ from xray.story.passages.joined_rows import multiplies_earlier
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import Norm
+from xray.story.streams.shortcuts import find_any_norm
 
 ANY_NUMBER = re.compile(r"\d+")
 MOST_BEHIND = 2000
@@ -158,7 +159,7 @@ def find_looked_at(flow: Flow, layers: Sequence[Sequence[Staging]], stops: Colle
     readers, origins = set[int](), set[int]()
     for one in (one for layer in layers for staging in layer for one in staging.branches):
         if isinstance(one.branch, Attention) and one.branch.source is None and one.site is not None:
-            found = list_entries(flow, one.site)
+            found = list_entries(flow, one.site, list_norm_steps(flow, one.region.beside))
             readers |= {reader for reader, _ in found}
             origins |= {maker for _, maker in found}
     if len(origins) != 1 or not origins.isdisjoint(stops):
@@ -170,16 +171,25 @@ def find_looked_at(flow: Flow, layers: Sequence[Sequence[Staging]], stops: Colle
     return Conditioning(nodes, nodes, frozenset(readers), (), are_looked_at=True)
 
 
-def list_entries(flow: Flow, site: Site) -> list[tuple[int, int]]:
-    """The steps on the way to keys and values that read what is made outside of the attention's block, with that."""
+def list_entries(flow: Flow, site: Site, own: Collection[int]) -> list[tuple[int, int]]:
+    """The steps on the way to keys and values that read what is made outside of the attention's block, with that.
+
+    A norm of these by a branch's `own` steps stands in it, be it outside of that block.
+    """
     ways, data = (site.query, site.key, site.value), list_reading_data(flow)
     blocks = [set(flow.parents(way.projection)) for way in ways if way.projection is not None]
     block = max(set.intersection(*blocks), default=0) if len(blocks) == len(ways) else 0
-    inner, found = range(block, flow.ends[block]), list[tuple[int, int]]()
+    inner, found = {*range(block, flow.ends[block]), *own}, list[tuple[int, int]]()
     for node in sorted(flow.behind(*site.key.nodes, *site.value.nodes, within=inner.__contains__)):
         outer = (maker for maker in flow.makers[node] if maker is not None and maker not in inner and maker in data)
         found += [(node, maker) for maker in outer]
     return found
+
+
+def list_norm_steps(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """The steps of norms that end among some steps."""
+    norms = (find_any_norm(flow, node) for node in nodes)
+    return {node for norm in norms if norm is not None for node in norm.nodes}
 
 
 def list_readers(flow: Flow, staging: Staging) -> Iterator[tuple[int, Way]]:

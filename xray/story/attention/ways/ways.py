@@ -220,13 +220,13 @@ def draw_shared(
             made = [letter for letter, side in asked if makes(flow, part, side)]
             lone = made if part.kind == "linear" and len(made) == 1 else letters
             key, told = name_part(flow, part, "".join(lone)), ", ".join(made).upper()
-            is_waist = letters == "kv" and branch.latent is not None
+            is_waist, is_early_norm = letters == "kv" and branch.latent is not None, part.kind == "norm" and not made
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, made=told, is_waist=is_waist)
             if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
-            elif part.kind == "norm" and letters == "qkv" and not made:
+            elif is_early_norm and (letters == "qkv" or (label.startswith("NORM OF") and not is_waist)):
                 label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
                 label = name_scaled(flow, part, letters, factor)
@@ -255,7 +255,7 @@ def name_scaled(flow: Flow, part: Part, letters: str, factor: str) -> str:
 
 
 def label_norm_before(flow: Flow, part: Part, label: str) -> str:
-    """What the norm of a part is called before linear layers that make queries, keys and values: its kind alone."""
+    """What a norm is called where linear layers behind it make queries, keys and values: its kind alone."""
     norm = next((one for node in reversed(part.nodes) if (one := find_norm(flow, node)) is not None), None)
     kind = None if norm is None else name_norm(flow, norm)
     return f"{kind.upper()} NORM" if kind in ("layer", "rms") else label
