@@ -62,3 +62,22 @@ def test_layers_of_another_list_and_of_other_parts_have_no_share_in_the_table_of
 
 def test_two_inputs_that_meet_at_once_are_both_told():
     assert "TIME − TIME BEFORE" in [node.label for node in chart().nodes]
+
+
+class Shared(Timed):
+    """What layers share is a mean of numbers, each divided by how many there are of one sequence (Mochi)."""
+
+    def forward(self, rows, mask):
+        share = mask[..., None] / mask[..., None].sum(1, keepdim=True)
+        shared = self.shared(share).sum(1)
+        for one, other in zip(self.one, self.other, strict=True):
+            rows = other(one(rows, shared), shared)
+        return rows
+
+
+def test_numbers_that_are_divided_by_one_number_are_not_said_to_be_multiplied_by_it():
+    (column,) = read_columns(xray.trace(Shared(Layer), torch.rand(1, 7, WIDTH), torch.ones(1, 5)))
+
+    labels = [node.label for node in column.condition.nodes]
+    assert "÷ ONE NUMBER" in labels
+    assert "× ONE NUMBER" not in labels

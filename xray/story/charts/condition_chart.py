@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, WAVES
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SIDE_BY_SIDE, WAVES
 from xray.ir.records import TensorRecord
 from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
@@ -87,7 +87,12 @@ def scales_rows(flow: Flow, node: int) -> bool:
 def name_scale(flow: Flow, node: int) -> str:
     """By what number a step multiplies rows."""
     factor = read_factor(flow, node)
-    return "× ONE NUMBER" if factor is None else name_times(factor)
+    return f"{'÷' if divides_rows(flow, node) else '×'} ONE NUMBER" if factor is None else name_times(factor)
+
+
+def divides_rows(flow: Flow, node: int) -> bool:
+    """Whether a step divides what it is given first, and that is more than one number."""
+    return flow.op(node) in DIVISIONS and prod(flow.steps[node].inputs[0].shape) > 1
 
 
 def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecord, str]]:

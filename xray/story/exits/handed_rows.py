@@ -16,7 +16,7 @@ from xray.story.branches.rows import PICKS, SWAPS
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.charts.steps.operations_chart import are_alike
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_end, label_cut_rows
-from xray.story.passages.channels import find_channels
+from xray.story.passages.channels import find_channels, follow
 from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
 from xray.story.recognition.between import is_linear
@@ -37,6 +37,9 @@ def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) ->
     """
     idle: list[int] = []
     while here is not None and here > end:
+        laid = name_stacked(flow, here)
+        if laid:
+            return laid, (here, *idle)
         told = name_rows(flow, here) or name_only_row(flow, here)
         told = told or (label_cut_end(flow, here) if here not in drawn and cuts_rows(flow, here) else "")
         if told:
@@ -52,6 +55,22 @@ def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) ->
             break
         here = flow.makers[here][0]
     return (ALL if here == end else ""), ()
+
+
+def name_stacked(flow: Flow, node: int) -> str:
+    """Which of several tensors a step takes that were stacked, as each layer's (ACT); "" for any other."""
+    place, way = str(flow.steps[node].settings.get("index", "")), list[int]()
+    here = flow.makers[node][0] if flow.op(node) == "index" and place.lstrip("-").isdecimal() else None
+    while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
+        way.append(here)
+        here = flow.makers[here][0]
+    if here is None or flow.op(here) != "stack" or flow.steps[here].settings.get("dim", 0) != 0:
+        return ""
+    count, number = len(flow.steps[here].inputs), int(place)
+    if count < 2 or follow(flow, way, 0) != 0:
+        return ""
+    told = {0: "THE FIRST", count - 1: "THE LAST"}.get(number % count, f"NUMBER {number % count + 1}")
+    return f"{told} OF {count} STACKED"
 
 
 def find_given(flow: Flow, maker: int | None) -> int | None:
