@@ -33,13 +33,25 @@ def give_entrance(given: Given, towering: Towering, side: str) -> None:
     main = find_input(flow, towering)
     for norm in list_norms(flow, nodes):
         given.part(norm.nodes, "embedding: norm", main=norm.end)
-    for node in sorted(nodes):
+    for node in sorted(list_rows_handed_on(flow, nodes)):
         words = describe_entry(flow, node, None if main is None else main[2])
         if words and flow.op(node) in FINDINGS:
             given.part([node, *list_moves(flow, node, nodes)], words, main=node)
         elif words and flow.is_leaf(node):
             given.part([node], words)
     given.dropouts(nodes | list_opening(flow, towering), "embedding: dropout")
+
+
+def list_rows_handed_on(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """The steps of an entrance whose rows are led out of it: not such as only say which rows are picked (PCT)."""
+    todo = [node for node in nodes if any(reader not in nodes for reader in flow.readers.get(node, ()))]
+    found = {*todo}
+    while todo:
+        given = flow.given(todo.pop())
+        new = {maker for record, maker in given if maker is not None and maker in nodes and record.is_float} - found
+        found |= new
+        todo += new
+    return found
 
 
 def list_moves(flow: Flow, node: int, nodes: Collection[int]) -> list[int]:
