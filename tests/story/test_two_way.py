@@ -59,7 +59,8 @@ class Segments(nn.Module):
         self.eye = nn.ModuleList(Layer(wide, Attention(wide, 3), norm="before") for _ in range(2))
         self.points, self.none = nn.Linear(2, WIDTH), nn.Parameter(torch.rand(1, WIDTH))
         self.there, self.back = (nn.ModuleList(Looks() for _ in range(2)) for _ in range(2))
-        self.thinks, self.last = nn.ModuleList(Thinks() for _ in range(2)), Looks()
+        self.thinks = nn.ModuleList(Thinks() for _ in range(2))
+        self.last: nn.Module = Looks()
         self.up: nn.Module = nn.ConvTranspose2d(WIDTH, WIDTH, 2, stride=2)
         self.fine = nn.ConvTranspose2d(wide, WIDTH, 2, stride=2)
         self.after: nn.Module = nn.Identity()
@@ -186,6 +187,33 @@ def test_learned_numbers_that_no_module_holds_are_named_where_no_box_tells_of_th
     found = [one for one in list_texts(record(lost=lost)) if "Not drawn" in one]
 
     assert "".join(found) == told
+
+
+class OwnNames(nn.Module):
+    """A look whose parts have names that no other has."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.normed = nn.LayerNorm(WIDTH)
+
+    def forward(self, one, other):
+        made = (self.q(one), self.k(other), self.v(other))
+        q, k, v = (rows.view(*rows.shape[:2], 3, -1).transpose(1, 2) for rows in made)
+        weights = (q @ k.transpose(-2, -1) / (WIDTH // 3) ** 0.5).softmax(-1)
+        return self.normed(one + self.o((weights @ v).transpose(1, 2).flatten(2)))
+
+
+class NamedApart(Segments):
+    """The last look has names of its own (SAM 2)."""
+
+    def __init__(self):
+        super().__init__(lost=False)
+        self.last = OwnNames()
+
+
+def test_keys_and_values_of_a_closed_layer_with_names_of_its_own_are_drawn_where_it_is_like_another():
+    assert not [one for one in list_texts(record(NamedApart)) if "Not drawn" in one]
 
 
 def test_maps_of_another_tower_are_added_behind_the_last_layer():

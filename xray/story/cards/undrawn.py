@@ -149,8 +149,14 @@ def list_at_places(flow: Flow, own: Staging, like: Staging, boxed: Collection[st
 
 @once_for
 def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
-    """What each step of a stage does, once for every parameter that it works with, and that."""
-    return [(flow.op(node), name) for node in list_own(staging) for name in weights_of(flow, [node])]
+    """What each step of a stage does, once for every parameter that it works with, and that.
+
+    With what makes keys and values of rows that come from beside it, which stands in its box too.
+    """
+    sites = (one.site for one in staging.branches if one.site is not None)
+    made = (way.projection for site in sites for way in (site.key, site.value))
+    nodes = sorted({*list_own(staging), *(node for node in made if node is not None)})
+    return [(flow.op(node), name) for node in nodes for name in weights_of(flow, [node])]
 
 
 def list_named_alike(held: Collection[str], like: Collection[str], inside: Collection[str]) -> set[str]:
