@@ -44,10 +44,13 @@ class Timed(nn.Module):
         self.one, self.other = (nn.ModuleList(kind() for _ in range(2)) for kind in (Thinking, other))
 
     def forward(self, rows, time, time_before):
-        shared = self.shared((time - time_before)[:, None])
+        shared = self.lead(time, time_before)
         for one, other in zip(self.one, self.other, strict=True):
             rows = other(one(rows, shared), shared)
         return rows
+
+    def lead(self, time, time_before):
+        return self.shared((time - time_before)[:, None])
 
 
 def chart(other=Layer):
@@ -67,16 +70,12 @@ def test_two_inputs_that_meet_at_once_are_both_told():
 class Shared(Timed):
     """What layers share is a mean of numbers, each divided by how many there are of one sequence (Mochi)."""
 
-    def forward(self, rows, mask):
-        share = mask[..., None] / mask[..., None].sum(1, keepdim=True)
-        shared = self.shared(share).sum(1)
-        for one, other in zip(self.one, self.other, strict=True):
-            rows = other(one(rows, shared), shared)
-        return rows
+    def lead(self, time, time_before):
+        return self.shared(time[..., None] / time_before[..., None].sum(1, keepdim=True)).sum(1)
 
 
 def test_numbers_that_are_divided_by_one_number_are_not_said_to_be_multiplied_by_it():
-    (column,) = read_columns(xray.trace(Shared(Layer), torch.rand(1, 7, WIDTH), torch.ones(1, 5)))
+    (column,) = read_columns(xray.trace(Shared(Layer), torch.rand(1, 7, WIDTH), torch.rand(1, 5), torch.ones(1, 5)))
 
     labels = [node.label for node in column.condition.nodes]
     assert "÷ ONE NUMBER" in labels

@@ -179,7 +179,7 @@ def describe_attention(
         source=source,
         heads=heads,
         kv_heads=kv_heads,
-        d_k=d_k,
+        d_k=d_k if {count_d_k(flow, one) for one in sites} == {d_k} else None,
         d_v=d_v + sum(count_d_v(flow, twin) for twin in twins),
         window=window,
         positions=positions,
