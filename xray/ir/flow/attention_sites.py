@@ -325,7 +325,8 @@ def seek_output(
 ) -> tuple[tuple[int, ...], int | None]:
     """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them.
 
-    One may cut the axis of the batch into heads, and the next lay these side by side. Windows may be rolled back.
+    One may cut the axis of the batch into heads, and the next lay these side by side. Windows may be rolled back. Of
+    several ends, that `within` some steps may be of rows to which those that did not attend are added (Mochi).
     """
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
@@ -345,6 +346,7 @@ def seek_output(
                 0
             ].shape[1:]
             rejoins = flow.op(reader) in SIDE_BY_SIDE and is_whole
+            rejoins = rejoins or (within is not None and flow.op(reader) == "pad")
             if rejoins or flow.op(reader) in SHAPING | {"roll"} | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
