@@ -132,6 +132,8 @@ def does_mix_places(layer: Layer) -> bool:
 
 def are_added_within(pieces: Sequence[Layer], holders: Holders) -> bool:
     """Whether the blocks of a list add up several sublayers themselves, as many in each: they are layers (DiGress)."""
-    blocks = [{holders[id(one)][-1] for one in piece} for piece in pieces]
+    blocks = [{tuple(holders[id(one)][-1:]) for one in piece} for piece in pieces]
     are_alike = len({*map(len, pieces)}) == 1 < len(pieces[0])
-    return are_alike and all(len(own) == 1 and all(one.is_numbered for one in own) for own in blocks)
+    return are_alike and all(
+        len(own) == 1 and all(block.is_numbered for held in own for block in held) for own in blocks
+    )
