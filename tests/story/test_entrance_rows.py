@@ -190,6 +190,29 @@ def test_a_learned_row_with_its_place_is_told_and_where_it_stands(first, where):
     assert {"+ A LEARNED ROW", f"WITH ONE MORE ROW {where}"} <= {*labels_of(chart)}
 
 
+class Filled(nn.Module):
+    """One row that was given, and copies of a learned one for those that were not (masked trajectory models)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead, self.layers = nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
+        self.hidden = nn.Parameter(torch.rand(1, 1, WIDTH))
+
+    def forward(self, rows):
+        x = self.lead(rows[:, :1])
+        x = torch.cat([x, self.hidden.repeat(len(x), rows.shape[1] - 1, 1)], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_row_that_copies_of_a_learned_one_are_put_behind_is_no_row_more():
+    _, chart = read(Filled, torch.rand(2, 7, OTHER))
+
+    assert "END TO END" in labels_of(chart)
+    assert not any(label.startswith("WITH ONE MORE ROW") for label in labels_of(chart))
+
+
 def test_learned_rows_in_front_and_behind_are_both_told():
     _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
 

@@ -254,3 +254,72 @@ def test_it_is_said_of_the_first_layer_too_how_many_places_look_at_each_other():
     told = [(group.layers, describe_station(tower, group.stages[0].branches[0])) for group in tower.groups]
     each = "Every place looks at every other of the {} in its sequence."
     assert told == [((0, 2), each.format(PATCHES)), ((1, 3), each.format(FRAMES))]
+
+
+class Views(nn.Module):
+    """Two views of one scene: the first layers within each, the others over both; heads in one axis with both (RVT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.lead = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Linear(WIDTH, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, MergedHeads(WIDTH, 3), norm="before") for _ in range(4))
+
+    def forward(self, views):
+        x = self.patches(views).flatten(2).mT.reshape(1, -1, WIDTH)
+        x = self.lead(x).reshape(len(views), -1, WIDTH)
+        for layer in self.layers[:2]:
+            x = layer(x)
+        x = x.view(1, -1, WIDTH)
+        for layer in self.layers[2:]:
+            x = layer(x)
+        return x
+
+
+class MergedHeads(nn.Module):
+    """Attention whose heads stand in the first axis, with the sequences."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, *_):
+        cut = (self.heads, x.shape[-1] // self.heads)
+        q, k, v = (one.unflatten(-1, cut).transpose(1, 2).flatten(0, 1) for one in self.qkv(x).chunk(3, -1))
+        found = (q @ k.mT * cut[1] ** -0.5).softmax(-1) @ v
+        return self.out(found.unflatten(0, (-1, self.heads)).transpose(1, 2).flatten(2))
+
+
+def test_it_is_said_how_many_places_look_at_each_other_where_heads_and_sequences_share_an_axis():
+    torch.manual_seed(0)
+    (tower,) = xray.anatomy(xray.trace(Views().eval(), torch.rand(2, 3, 4, 4 * PATCHES))).towers
+
+    told = [(group.layers, describe_station(tower, group.stages[0].branches[0])) for group in tower.groups]
+    each = f"Every place looks at every other of the {PATCHES} in its sequence."
+    assert told == [((0, 1), each), ((2, 3), "Every place looks at every other.")]
+
+
+class Paths(nn.Module):
+    """Rows of a map, then its columns, each a sequence whose places stand first (DPTNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        layers = (nn.TransformerEncoderLayer(WIDTH, 3, 2 * WIDTH, norm_first=True) for _ in range(4))
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, image):
+        x = self.patches(image)
+        for layer in self.layers:
+            batch, _, high, wide = x.shape
+            x = layer(x.permute(2, 0, 3, 1).reshape(high, batch * wide, WIDTH))
+            x = x.view(high, batch, wide, WIDTH).permute(1, 3, 2, 0)
+        return x
+
+
+def test_it_is_said_how_many_places_look_at_each_other_where_places_stand_first():
+    torch.manual_seed(0)
+    (tower,) = xray.anatomy(xray.trace(Paths().eval(), torch.rand(BATCH, 3, 4 * FRAMES, 4 * PATCHES))).towers
+
+    told = [(group.layers, describe_station(tower, group.stages[0].branches[0])) for group in tower.groups]
+    each = "Every place looks at every other of the {} in its sequence."
+    assert told == [((0, 2), each.format(FRAMES)), ((1, 3), each.format(PATCHES))]

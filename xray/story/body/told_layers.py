@@ -133,10 +133,19 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
     if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
         return None
     square, stream = flow.output(site.scores).shape, lay_last(flow, found.region.end)
-    if len(square) != len(("batch", "heads", "row", "row")) or square[-1] != square[-2] or branch.causal is not False:
+    sequences = count_sequences(branch, square)
+    if not sequences or square[-1] != square[-2] or branch.causal is not False:
         return None
-    is_part = square[0] == 1 and prod(stream[:-1]) == stream[-2]
-    return (square[-1], stream) if is_part or square[0] * square[-1] == prod(stream[:-1]) else None
+    is_part = sequences == 1 and prod(stream[:-1]) == stream[-2]
+    return (square[-1], stream) if is_part or sequences * square[-1] == prod(stream[:-1]) else None
+
+
+def count_sequences(branch: Attention, square: Sequence[int]) -> int:
+    """How many sequences scores are of, their heads on an axis of their own or in the first one (RVT); 0 if unknown."""
+    if len(square) == len(("batch", "heads", "row", "row")):
+        return square[0]
+    heads = branch.heads if len(square) == len(("batch*heads", "row", "row")) else None
+    return square[0] // heads if heads and not square[0] % heads else 0
 
 
 def tell_cut_stream(
@@ -161,23 +170,29 @@ def tell_cut_stream(
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
     batch = batch or count_merged(flow, stagings)
     joints = [joint for staging in stagings for joint in staging.joints]
-    ended = {joint.region.end: flow.output(joint.add).shape[0] for joint in joints}
+    ended = {joint.region.end: flow.output(joint.add).shape for joint in joints}
 
     def tell(one: Branching) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
         if not isinstance(one.branch, Attention) or not size or one.branch.pieces or not batch or one.site is None:
             return one.branch
-        sequences = flow.output(one.site.scores).shape[0]
+        sequences = count_sequences(one.branch, flow.output(one.site.scores).shape)
         if sequences <= batch or sequences % batch:
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        began = () if one.region.start is None else flow.output(one.region.start).shape
-        is_map = len(began) >= MAP and sequences not in (began[0], ended.get(one.region.end))
+        is_map = cuts_map(flow, one.region, ended.get(one.region.end, ()), sequences)
         is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 
     return [change_branches(staging, tell) for staging in stagings]
+
+
+def cuts_map(flow: Flow, region: Region, end: Sequence[int], sequences: int) -> bool:
+    """Whether a map becomes sequences within a sublayer, none at its `end`; places may stand first (DPTNet)."""
+    began = () if region.start is None else flow.output(region.start).shape
+    axes = end[:-1] if len(end) == len(("row", "sequence", "width")) else end[:1]
+    return len(began) >= MAP and sequences not in (began[0], *axes)
 
 
 def count_merged(flow: Flow, stagings: Sequence[Staging]) -> int | None:

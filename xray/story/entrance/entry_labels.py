@@ -253,6 +253,8 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     shape = flow.output(node).shape
     if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) != OF_ROWS:  # of a picture it is a channel (Cosmos)
         return ""
+    if learned[1 - list(rows).index(1)]:  # what the one row is joined to is itself put there (MTM)
+        return ""
     return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}"
 
 
