@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.passages.ordered_rows import label_regrouped, read_regrouping
+from xray.story.sentences.stations.of_stages import describe_stage
 from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
@@ -296,6 +297,8 @@ def test_it_is_said_how_many_places_look_at_each_other_where_heads_and_sequences
     told = [(group.layers, describe_station(tower, group.stages[0].branches[0])) for group in tower.groups]
     each = f"Every place looks at every other of the {PATCHES} in its sequence."
     assert told == [((0, 1), each), ((2, 3), "Every place looks at every other.")]
+    apart = f"{each[:-1]}, in 2 of 4 layers; in the others it looks at every other."
+    assert describe_stage(tower, tower.groups[0].stages[0]).startswith(apart)
 
 
 class Paths(nn.Module):

@@ -31,7 +31,11 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
     So is what else is not said of one of the `closed` stages, which have no station of their own (MobileViT).
     """
     found, kind = list_told(tower, stage), name_kinds(stage)
-    windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one) or is_alone(tower, one)}
+    windowed = {
+        describe_station(tower, one)
+        for one in stage.branches
+        if has_window(one) or getattr(one, "together", None) or is_alone(tower, one)
+    }
     alike = [one for one in closed if name_kinds(one) == kind]
     others = [list_told(tower, one) for one in alike if all(is_told_apart(tower, branch) for branch in one.branches)]
     for number, text in enumerate(found):
