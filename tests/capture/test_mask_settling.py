@@ -33,10 +33,12 @@ def masks_of(hide, mask):
         lambda scores, mask: scores.masked_fill(mask, LOW),
         lambda scores, mask: scores.masked_fill_(mask, LOW),
         lambda scores, mask: scores.masked_fill(mask.unsqueeze(0).expand(2, 5, 5), LOW),
+        lambda scores, mask: scores.flatten(1).masked_fill(mask.flatten(), LOW).view(2, 5, 5),
+        lambda scores, mask: scores.masked_fill(mask.permute(1, 0).contiguous().clone().permute(1, 0), LOW),
         lambda scores, mask: torch.where(mask, torch.tensor(LOW), scores),
         lambda scores, mask: torch.where(mask, LOW, scores),
     ],
-    ids=["masked_fill", "in place", "moved first", "where", "where a number"],
+    ids=["masked_fill", "in place", "moved first", "a map laid out", "turned and back", "where", "where a number"],
 )
 def test_true_hides_where_something_is_filled_in(hide):
     assert masks_of(hide, FUTURE) == {("causal", "true_is_hidden", 0.4)}

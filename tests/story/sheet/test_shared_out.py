@@ -147,6 +147,34 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     assert "3 layers share one set of weights, and each has others" in " ".join(texts)
 
 
+class AddsOneTable(nn.Module):
+    """Three layers of torch's own attention, with one table of places added to the queries and keys of each.
+
+    The first reads a map that was laid out.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, 24, 4, stride=4), nn.Parameter(torch.randn(16, 1, 24))
+        self.attentions = nn.ModuleList(nn.MultiheadAttention(24, 3) for _ in range(3))
+        self.feeds = nn.ModuleList(nn.Sequential(nn.Linear(24, 37), nn.ReLU(), nn.Linear(37, 24)) for _ in range(3))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).permute(2, 0, 1)
+        for attention, feed in zip(self.attentions, self.feeds, strict=True):
+            placed = x + self.places
+            x = x + attention(placed, placed, x)[0]
+            x = x + feed(x)
+        return x
+
+
+def test_a_table_that_each_layer_adds_is_no_set_of_weights_that_they_share():
+    trace = xray.trace(AddsOneTable(), torch.randn(1, 3, 16, 16))
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert (group.layers, group.shared_in_part) == ((0, 1, 2), None)
+
+
 class TwoSets(nn.Module):
     """A feed-forward behind a norm, in two halves, each with a scale and a shift of its own in rows of one table."""
 

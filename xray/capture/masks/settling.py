@@ -11,7 +11,8 @@ from xray.ir.records import Polarity
 
 FILLS = frozenset({"masked_fill", "masked_fill_"})
 MOVES = frozenset(
-    {"unsqueeze", "squeeze", "view", "reshape", "expand", "expand_as", "index", "transpose", "repeat"}
+    {"unsqueeze", "squeeze", "view", "reshape", "flatten", "expand", "expand_as", "index", "transpose", "permute"}
+    | {"repeat", "repeat_interleave", "contiguous", "clone"}
     | {"to", "bool", "float", "int", "long", "type", "type_as"}
 )
 NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not"})

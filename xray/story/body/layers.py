@@ -67,8 +67,7 @@ def group_layers(
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
         loose[key] = bool(list_loose(flow, layer)) or loose.get(key, False)
-        beside = frozenset[int]().union(*(one.region.beside for staging in layer for one in staging.branches))
-        own.setdefault(key, []).append(learned_paths(flow, layer, beside))
+        own.setdefault(key, []).append(learned_paths(flow, layer, list_of_places(flow, layer)))
         dropped.setdefault(key, set()).add(
             (list_shares(flow, layer, DROPOUTS - DROP_PATHS), list_shares(flow, layer, DROP_PATHS))
         )
@@ -167,6 +166,15 @@ def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
     looking = [(one.site, one.region) for staging in layer for one in staging.branches if one.site is not None]
     sides = (side.nodes for site, region in looking for side in read_sides(flow, site, region))
     return tuple(sum(flow.op(node) in SUMS and not adds_learned_row(flow, node) for node in nodes) for nodes in sides)
+
+
+def list_of_places(flow: Flow, layer: Layer) -> set[int]:
+    """What gives a layer's rows their places, or numbers of their own: what stands beside its branches, and its sums.
+
+    Layers share no set of weights to which one table is added in each (TransPose).
+    """
+    beside = {node for staging in layer for one in staging.branches for node in one.region.beside}
+    return beside | {node for staging in layer for node in staging.nodes if flow.op(node) in SUMS}
 
 
 def find_mask(flow: Flow, site: Site) -> Mask:

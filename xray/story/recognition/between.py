@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     ONES,
     SCALINGS,
     SIDE_BY_SIDE,
+    SPLITS,
     STATISTICS,
     SUMS,
 )
@@ -140,9 +141,18 @@ def is_scale(flow: Flow, place: int) -> bool:
 
 
 def adds_learned_row(flow: Flow, place: int) -> bool:
-    """Whether a step adds one learned row to the rows of all places, as the bias of experts is added (JetMoE)."""
-    given = flow.steps[place].inputs if flow.op(place) in SUMS else ()
-    return any(record.role == "parameter" and len(record.shape) == 1 for record in given)
+    """Whether a step adds one learned row to the rows of all places, as the bias of experts is added (JetMoE).
+
+    It may be a piece of a longer one, as of the bias that torch's attention has for queries, keys and values.
+    """
+    given = flow.given(place) if flow.op(place) in SUMS else ()
+    return any(len(record.shape) == 1 and is_held(flow, record, maker) for record, maker in given)
+
+
+def is_held(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, or a piece of one."""
+    pieces = flow.steps[maker].inputs[:1] if maker is not None and flow.op(maker) in SPLITS else (record,)
+    return any(one.role == "parameter" for one in pieces)
 
 
 def is_times_one(flow: Flow, place: int) -> bool:
