@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import product, takewhile
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import NORMS, SUMS
 from xray.ir.flow.remembering import once_for
 from xray.ir.flow.weights import gather_weights
 from xray.story.anatomy.branches import Convolution
@@ -38,7 +38,8 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
 def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     """What no box works with, nor one of a layer that stands for others, or of what is drawn once for several."""
     drawn, told = list_drawn(columns), list_told(columns)
-    known = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, drawn[id(flow)])}
+    boxes = {id(flow): drawn[id(flow)] | list_of_closed(columns, flow) for flow, _ in told}
+    known = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, boxes[id(flow)])}
     boxed, lending = {*map(name_table, known)}, {id(flow): list_lending(flow, nodes) for flow, nodes in told}
     phases = [phase for column in columns for phase in column.phases]
     for phase in phases:
@@ -54,6 +55,13 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     return name_outermost([flow for flow, _ in told], known)
 
 
+def list_of_closed(columns: Sequence[Column], flow: Flow) -> set[str]:
+    """The steps of a pass that the boxes of closed stages stand for: their sums, and what makes a bias of scores."""
+    phases = (phase for column in columns for phase in column.phases if phase.reading.flow is flow)
+    closed = (panel for phase in phases for frame in phase.frames for panel in frame.panels if not panel.is_open)
+    return {step.id for panel in closed for node in panel.chart.nodes for step in node.steps}
+
+
 def list_boxed(flow: Flow, drawn: Collection[str]) -> set[str]:
     """The parameters that boxes work with: those of their steps, and those that are laid out for their sums."""
     places = [place for one, place in flow.places.items() if one in drawn]
@@ -66,7 +74,7 @@ def list_boxed(flow: Flow, drawn: Collection[str]) -> set[str]:
 def list_stages(phase: Column, phases: Sequence[Column]) -> Iterator[tuple[Staging, Staging]]:
     """Each stage for which an open one stands, with this: that of its group, or each that is like it.
 
-    These have the same parts, and do the same, where any do.
+    These have the same parts, and do the same, where any do. With the closed one of its group, whose box says some.
     """
     flow = phase.reading.flow
     drawn = (frame for one in phases if one.reading.flow is flow for frame in one.frames)
@@ -77,7 +85,8 @@ def list_stages(phase: Column, phases: Sequence[Column]) -> Iterator[tuple[Stagi
             own = panel.staging
             alike = [own] if panel.is_open else [one for one in every if name_parts(one) == name_parts(own)]
             same = [one for one in alike if name_works(flow, one) == name_works(flow, own)]
-            yield from product((one[place] for one in layers if place < len(one)), same or alike)
+            told = [*(same or alike), *([] if panel.is_open else [own])]
+            yield from product((one[place] for one in layers if place < len(one)), told)
 
 
 def list_pairs(
@@ -140,10 +149,12 @@ def list_left_out(phase: Column, whole: Sequence[Column]) -> set[int]:
 def list_at_places(flow: Flow, own: Staging, like: Staging, boxed: Collection[str]) -> set[str]:
     """The parameters of a stage that stand where boxed ones do in another, whatever their names.
 
-    As many of its steps work with parameters as there, and do the same, in order.
+    As many of its steps work with parameters as there, and do the same, in order; but for norms where it has none.
     """
     held, told = (list_working(flow, one) for one in (own, like))
-    alike = zip(held, told, strict=True) if name_works(flow, own) == name_works(flow, like) else ()
+    left = NORMS.difference(op for op, _ in held)
+    told = [one for one in told if one[0] not in left]
+    alike = zip(held, told, strict=True) if [op for op, _ in held] == [op for op, _ in told] else ()
     return {one for (_, one), (_, other) in alike if name_table(other) in boxed}
 
 
