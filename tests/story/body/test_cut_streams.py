@@ -236,6 +236,25 @@ def test_sequences_that_are_one_in_other_layers_are_parts_of_it():
     assert {*told[1]} == {"Every place looks at every other."}
 
 
+class Carried(Patches):
+    """Pooled rows of an image look at each other, and each then at the places of a window and they at it (FasterViT)."""
+
+    def forward(self, image):
+        maps = self.patches(image)
+        rows, half = nn.functional.avg_pool2d(maps, SIDE // 2).flatten(2).transpose(1, 2), SIDE // 2
+        rows = self.layers[1](self.layers[0](rows))
+        cut = maps.unflatten(2, (2, half)).unflatten(4, (2, half)).permute(0, 2, 4, 3, 5, 1)
+        x = torch.cat([rows.reshape(-1, 1, WIDTH), cut.reshape(-1, half * half, WIDTH)], 1)
+        return self.layers[3](self.layers[2](x))
+
+
+def test_windows_beside_rows_of_the_whole_image_are_sequences_of_their_own():
+    (tower,) = read(Carried(), torch.randn(1, 3, 2 * SIDE, 2 * SIDE)).towers
+    told = [(one.partial, one.together) for one in tower.branches if isinstance(one, Attention)]
+
+    assert told == [(None, None), (True, 10)]
+
+
 class CutInside(nn.Module):
     """A map is cut into windows within a sublayer, around whose sums another one stands (VRT)."""
 
