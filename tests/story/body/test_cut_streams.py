@@ -237,7 +237,7 @@ def test_sequences_that_are_one_in_other_layers_are_parts_of_it():
 
 
 class Carried(Patches):
-    """Pooled rows of an image look at each other, and each then at the places of a window and they at it (FasterViT)."""
+    """Pooled rows of an image look at each other, and then at the places of a window each (FasterViT)."""
 
     def forward(self, image):
         maps = self.patches(image)

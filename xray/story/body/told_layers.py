@@ -196,7 +196,7 @@ def cuts_map(flow: Flow, region: Region, end: Sequence[int], sequences: int) -> 
 
 
 def count_merged(flow: Flow, stagings: Sequence[Staging]) -> int | None:
-    """How few sequences some attention has: others have its rows in more of them (SAINT), or rows beside (FasterViT)."""
+    """How few sequences some attention has: others have its rows in more (SAINT), or rows beside (FasterViT)."""
     sites = (one.site for staging in stagings for one in staging.branches if read_square(flow, one))
     return min((flow.output(site.scores).shape[0] for site in sites if site), default=None)
 

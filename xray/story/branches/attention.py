@@ -349,7 +349,8 @@ def name_source(
             own = {one for one, name in towers.items() if name == "self" and other.earlier is None}
             if place not in own or not is_left_behind(flow, region.start, place, own):
                 return towers[place]
-            return FORMER_ROWS if is_made_in_layer(flow, place, region.start, towers) else None
+            whole = len(flow.steps)  # the last of many layers asks them, too (IPT)
+            return FORMER_ROWS if is_made_in_layer(flow, place, region.start, towers, whole) else None
     if key.is_own:
         return None
     rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))
@@ -360,7 +361,9 @@ def name_source(
     return "self" if site.kind == "self" or is_pooled else None
 
 
-def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: Mapping[int, str]) -> bool:
+def is_made_in_layer(
+    flow: Flow, origin: int | None, start: int | None, towers: Mapping[int, str], most: int = FAR
+) -> bool:
     """Whether rows that no other tower gives are made into what a branch begins at, with no product of two (Mega)."""
 
     def is_end(here: int) -> bool:
@@ -369,7 +372,7 @@ def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: 
     return (
         origin is not None
         and towers.get(origin, "self") == "self"
-        and origin in flow.behind(start, most=FAR, ends=is_end)
+        and origin in flow.behind(start, most=most, ends=is_end)
     )
 
 
