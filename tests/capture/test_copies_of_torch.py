@@ -33,6 +33,13 @@ def shifted_linear(input, weight, bias=None, shift=0.0):
     return input @ weight.mT + bias + shift
 
 
+def lifted_linear(input, weight, bias=None, lift=None):
+    """A copy that hands itself on by its own name, without one of its arguments (DAB-DETR's attention)."""
+    if has_torch_function((input, weight, bias)):
+        return handle_torch_function(lifted_linear, (input, weight, bias), input, weight, bias=bias)
+    return (input @ weight.mT + bias) * lift
+
+
 class Scaled(nn.Module):
     def __init__(self, copy):
         super().__init__()
@@ -44,6 +51,8 @@ class Scaled(nn.Module):
             return halved_softmax(x, -1)
         if self.copy is shifted_linear:
             return shifted_linear(x, self.weight, self.bias, shift=x.mean())
+        if self.copy is lifted_linear:
+            return lifted_linear(x, self.weight, self.bias, lift=2.0)
         return scaled_linear(x, self.weight, self.bias, scale=3.0)
 
 
@@ -53,6 +62,7 @@ class Scaled(nn.Module):
         (scaled_linear, "linear", ["transpose", "mm", "add", "mul"]),
         (halved_softmax, "softmax", ["softmax", "div"]),
         (shifted_linear, "linear", ["transpose", "mm", "add", "add"]),
+        (lifted_linear, "lifted_linear", ["transpose", "mm", "add", "mul"]),
     ],
 )
 def test_a_changed_copy_runs_and_not_what_it_was_copied_of(copy, name, inside):

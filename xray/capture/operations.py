@@ -158,7 +158,7 @@ class OperationMode(TorchFunctionMode):
         except KeyError:
             name = self.names[func] = name_operation(func)
         asked = sys._getframe(1)
-        own = find_copy(func, asked.f_back) if asked.f_code is HANDING_ON else None
+        own = find_copy(asked.f_back) if asked.f_code is HANDING_ON else None
         func, is_block = (func, False) if own is None else (own, True)
         if is_block and asked.f_back is not None:
             args, kwargs = read_arguments(asked.f_back) or (args, kwargs)
@@ -171,15 +171,15 @@ class OperationMode(TorchFunctionMode):
         return watcher.run(name, func, args, kwargs or {}, is_block=is_block)
 
 
-def find_copy(func: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any] | None:
-    """The function that hands itself on by the name of one of torch's: a copy of that with changes, which has to run.
+def find_copy(frame: FrameType | None) -> Callable[..., Any] | None:
+    """The function that hands itself on, be it by the name of one of torch's: a copy with changes, which has to run.
 
-    None where it is that one, or torch's own.
+    None where it is torch's own.
     """
     if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] == "torch":
         return None
     own = frame.f_globals.get(frame.f_code.co_name)
-    return own if own is not func and getattr(own, "__code__", None) is frame.f_code else None
+    return own if getattr(own, "__code__", None) is frame.f_code else None
 
 
 def read_arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
