@@ -4,11 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from math import prod
 
-from xray.ir.flow.attention_sites import STRETCHES, Site, count_pairs, lies_in_columns
+from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.index_spans import read_span
-from xray.ir.flow.operand_ways import Way, carrying_tail
-from xray.ir.flow.operation_kinds import CARRYING, GRIDS, JOINS, REPEATS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operand_ways import carrying_tail
+from xray.ir.flow.operation_kinds import GRIDS, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
@@ -16,6 +15,7 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.heads import has_numbers_first
 from xray.story.branches.operands.sides import Side, read_sides
+from xray.story.branches.unfolded import find_stretch
 from xray.story.passages.channels import find_channels, keeps_axes, lay_last, reads_places
 from xray.story.passages.pools import read_kernel
 from xray.story.recognition.between import Region, is_linear, makes_rows, projections_in, width_out
@@ -338,35 +338,6 @@ def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | Non
     begins, ends = [first for first, _, _ in spans], [last for _, last, _ in spans]
     is_one = len({tuple(one[0] for one in own) for own in found}) == 1
     return len(sites) if is_one and begins == [0, *ends[:-1]] and ends[-1] == spans[-1][2] else None
-
-
-def find_stretch(flow: Flow, way: Way, places: int, region: Region) -> tuple[int | None, int, int, int] | None:
-    """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are.
-
-    A stretch is of as many `places` as meet in the scores: heads may be cut into chunks as well (Perceiver AR).
-    """
-    for node in reversed(way.nodes):
-        step, read = flow.steps[node], way.end
-        if flow.op(node) not in CARRYING | REPEATS:
-            return None
-        if flow.op(node) not in STRETCHES or not step.inputs:
-            continue
-        whole, parts = step.inputs[0].shape, [one.shape for one in step.outputs]
-        later = (record for one in way.nodes if one > node for record, maker in flow.given(one) if maker == node)
-        number = next(later, read).output or 0
-        if len(parts[number]) != len(whole):
-            continue
-        changed = [place for place, pair in enumerate(zip(whole, parts[number], strict=True)) if len({*pair}) > 1]
-        is_of_sequences = 0 in changed and len(flow.output(region.end).shape) > 2
-        if [parts[number][one] for one in changed] != [places] or is_of_sequences or len(whole) - 1 in changed:
-            return None
-        (axis,) = changed
-        first = sum(part[axis] for part in parts[:number])
-        span = (first, first + parts[number][axis])
-        if len(parts) == 1:
-            span = read_span(str(step.settings.get("index", "")), whole, axis) or (0, 0)
-        return flow.makers[node][0], *span, whole[axis]
-    return None
 
 
 def count_coarse(flow: Flow, site: Site, region: Region, heads: int | None) -> int | None:

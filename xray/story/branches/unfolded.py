@@ -5,13 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import STRETCHES, Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.index_spans import read_span
+from xray.ir.flow.operand_ways import Way
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import VISIBLE
 from xray.story.branches.scored.hiding import Cells
 from xray.story.branches.scored.scores import mark_hidden, read_squares
+from xray.story.recognition.between import Region
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.known_values import keep_hiding
 from xray.story.recognition.values.value_rules import LOW
@@ -102,3 +105,32 @@ def read_padding(flow: Flow, nodes: Collection[int], axis: int | None) -> tuple[
         return (pads[before], shapes[0][axis]) if len(pads) > before and min(pads) >= 0 else None
     own = [place for place, maker in enumerate(flow.makers[node]) if maker in nodes]
     return (sum(shape[axis] for shape in shapes[: own[0]]), shapes[own[0]][axis]) if len(own) == 1 else None
+
+
+def find_stretch(flow: Flow, way: Way, places: int, region: Region) -> tuple[int | None, int, int, int] | None:
+    """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are.
+
+    A stretch is of as many `places` as meet in the scores: heads may be cut into chunks as well (Perceiver AR).
+    """
+    for node in reversed(way.nodes):
+        step, read = flow.steps[node], way.end
+        if flow.op(node) not in CARRYING | REPEATS:
+            return None
+        if flow.op(node) not in STRETCHES or not step.inputs:
+            continue
+        whole, parts = step.inputs[0].shape, [one.shape for one in step.outputs]
+        later = (record for one in way.nodes if one > node for record, maker in flow.given(one) if maker == node)
+        number = next(later, read).output or 0
+        if len(parts[number]) != len(whole):
+            continue
+        changed = [place for place, pair in enumerate(zip(whole, parts[number], strict=True)) if len({*pair}) > 1]
+        is_of_sequences = 0 in changed and len(flow.output(region.end).shape) > 2
+        if [parts[number][one] for one in changed] != [places] or is_of_sequences or len(whole) - 1 in changed:
+            return None
+        (axis,) = changed
+        first = sum(part[axis] for part in parts[:number])
+        span = (first, first + parts[number][axis])
+        if len(parts) == 1:
+            span = read_span(str(step.settings.get("index", "")), whole, axis) or (0, 0)
+        return flow.makers[node][0], *span, whole[axis]
+    return None

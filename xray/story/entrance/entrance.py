@@ -24,7 +24,7 @@ from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Reads
 from xray.story.entrance.inputs import find_put_in, name_input, source_of, takes_some_put_in
 from xray.story.entrance.place_tables import list_added
-from xray.story.entrance.shared_ids import find_id_columns, list_vectors, name_table
+from xray.story.entrance.shared_ids import find_id_columns, list_vectors, looks_up_columns, name_table
 from xray.story.entrance.tables import (
     are_ids,
     find_lone_rows,
@@ -32,7 +32,6 @@ from xray.story.entrance.tables import (
     judge_training,
     list_biases,
     list_tables_beside,
-    looks_up_columns,
     looks_up_counted,
     looks_up_ids,
     looks_up_places,

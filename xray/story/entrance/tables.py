@@ -315,37 +315,6 @@ def came_in(flow: Flow, record: TensorRecord) -> bool:
     return is_like or record.argument is not None or record.source is not None
 
 
-def looks_up_columns(flow: Flow, node: int) -> bool:
-    """Whether a lookup finds one row for each sequence, and others find theirs by other columns of the same numbers.
-
-    So each column of a table of data has a table of its own: its ids are no words (FT-Transformer).
-    """
-    return len(flow.output(node).shape) == len(("batch", "width")) and len(list_columns(flow, node)) > 1
-
-
-def list_columns(flow: Flow, node: int) -> list[int]:
-    """The lookups in tables of their own of one column each of the numbers that a lookup reads one of, with it."""
-    cuts = {one: cut for one in range(len(flow.steps)) if (cut := cut_of(flow, one)) is not None}
-    own = cuts.get(node)
-    alike = [one for one, (origin, _) in cuts.items() if own is not None and origin == own[0]]
-    paths, columns = ({flow.steps[one].path for one in alike}, {cuts[one][1] for one in alike})
-    return alike if len(paths) == len(columns) == len(alike) else []
-
-
-def cut_of(flow: Flow, lookup: int) -> tuple[object, str] | None:
-    """Which tensor a lookup reads one column of, by its step or name and shape, and which; None if it reads none."""
-    step = flow.steps[lookup]
-    if step.op not in LOOKUPS or not step.is_learned:
-        return None
-    cut = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
-    if cut is None or flow.op(cut) not in PICKING or len(flow.steps[cut].inputs) != 1:
-        return None
-    record, maker = next(flow.given(cut))
-    is_column = len(record.shape) == len(flow.output(cut).shape) + 1 and record.shape[:-1] == flow.output(cut).shape
-    origin = (record.name, record.shape) if maker is None else maker
-    return (origin, str(sorted(flow.steps[cut].settings.items(), key=str))) if is_column else None
-
-
 def holds_sines(flow: Flow, node: int) -> bool:
     """Whether the table of a lookup is known to hold sines, be it not proven that its rows are of places."""
     return flow.steps[node].settings.get("sines") is True
