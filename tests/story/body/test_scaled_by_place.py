@@ -5,6 +5,9 @@ from handwritten import Attention
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns
 
 
@@ -30,3 +33,26 @@ def test_what_scales_and_shifts_the_last_norm_is_drawn_once():
 
     assert [node.label for node in column.exit.nodes] == ["LAST NORM, SCALED AND SHIFTED", "LINEAR"]
     assert [step.op for step in column.exit.nodes[0].steps] == ["layer_norm", "mul", "add"]
+
+
+class GatedFrames(nn.Module):
+    """What a sublayer gives is laid out in frames, and each of these let through by a gate of its own (SANA-WM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mix, self.time = nn.LayerNorm(12), Attention(12, 3), nn.Linear(5, 12)
+
+    def forward(self, rows, time):
+        gate = self.time(time)[:, :, None]
+        for _ in range(2):
+            read = self.norm(rows)
+            rows = rows + (gate * self.mix(read, read).reshape(2, 7, 11, 12)).reshape(2, 77, 12)
+        return rows
+
+
+def test_rows_that_are_laid_out_again_behind_a_gate_are_no_second_one():
+    one_pass = xray.trace(GatedFrames(), torch.rand(2, 77, 12), torch.rand(2, 7, 5)).passes[0]
+    stage = read_pass(one_pass).towers[0].layers[0][0]
+
+    labels = [node.label for node in chart_stage(read_flow(one_pass), stage).nodes]
+    assert labels[-4:] == ["LAID OUT IN 7 ROWS OF 11", "× GATE", "LAID OUT IN ONE ROW", "ADD"]
