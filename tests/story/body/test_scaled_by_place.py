@@ -8,6 +8,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.sheet.columns import read_columns
 
 
@@ -56,3 +57,35 @@ def test_rows_that_are_laid_out_again_behind_a_gate_are_no_second_one():
 
     labels = [node.label for node in chart_stage(read_flow(one_pass), stage).nodes]
     assert labels[-4:] == ["LAID OUT IN 7 ROWS OF 11", "× GATE", "LAID OUT IN ONE ROW", "ADD"]
+
+
+class TwoTimes(nn.Module):
+    """Scales of the first places are made of a time of their own, and stand before those of the others (Helios)."""
+
+    def __init__(self):
+        super().__init__()
+        self.time = nn.Linear(5, 24)
+
+    def forward(self, rows, time):
+        first = self.time(time[:1]).unflatten(-1, (2, 12))[:, :, None].expand(2, -1, 3, -1)
+        others = self.time(time).unflatten(-1, (2, 12))[:, :, None].expand(-1, -1, 4, -1)
+        scale, shift = torch.cat([first, others], dim=2).unbind(1)
+        return rows * (1 + scale) + shift
+
+
+def test_scales_of_some_places_stand_before_those_of_others_end_to_end():
+    flow = read_flow(xray.trace(TwoTimes(), torch.rand(2, 7, 12), torch.rand(2, 5)).passes[0])
+
+    (joining,) = (node for node, step in enumerate(flow.steps) if step.op == "cat")
+    assert label_step(flow, joining) == "END TO END"
+
+
+def test_columns_of_one_number_lie_side_by_side():
+    class Columns(nn.Module):
+        def forward(self, rows):
+            return torch.cat([rows.sum(-1, keepdim=True), rows.mean(-1, keepdim=True)], dim=-1)
+
+    flow = read_flow(xray.trace(Columns(), torch.rand(2, 7, 12)).passes[0])
+
+    (joining,) = (node for node, step in enumerate(flow.steps) if step.op == "cat")
+    assert label_step(flow, joining) == "SIDE BY SIDE"
