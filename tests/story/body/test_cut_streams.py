@@ -276,3 +276,26 @@ def test_windows_cut_of_a_map_within_a_sublayer_are_no_sequences():
     attention, told = read_attention(model, BATCH, 3, 2 * SIDE, 2 * SIDE)
     assert (attention.partial, attention.together) == (True, None)
     assert "in its sequence" not in told
+
+
+class OverTime(nn.Module):
+    """A layer of pictures that the model is given: what stands at one place looks over time."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm, self.attention, self.think = nn.LayerNorm(WIDTH), Looking(WIDTH, 3), FeedForwardPart()
+
+    def forward(self, x):
+        rows = x.view(2, -1, *x.shape[1:]).permute(0, 3, 4, 1, 2)
+        read = self.first(rows.flatten(0, 2))
+        normed = self.norm(read)
+        found = self.last(self.think(read + self.attention(normed, normed)))
+        return x + found.view(rows.shape).permute(0, 3, 4, 1, 2).flatten(0, 1)
+
+
+def test_pictures_whose_places_look_over_time_within_a_sublayer_are_no_whole_that_each_place_sees():
+    attention, told = read_attention(nn.Sequential(OverTime(), OverTime()), 2 * BATCH, WIDTH, SIDE, SIDE)
+
+    assert (attention.partial, attention.together) == (True, BATCH)
+    assert told.startswith(f"Every place looks at every other of the {BATCH} in its sequence.")

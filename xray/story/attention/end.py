@@ -152,7 +152,7 @@ def draw_end(
         is_apart = {"norm", "bend"} <= {one.kind for one in parts[:count]}  # it is a layer of the block (HaloNet)
         if label == "LINEAR" and "concat" in keys and "output" not in keys and not is_apart:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
-        if find_beside_gate(flow, part.nodes[-1], region.start) is not None and not is_learned:
+        if find_beside_gate(flow, part.nodes[-1], region.start) in part.nodes and not is_learned:
             key, label = f"gated{count}", "× GATE"
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]

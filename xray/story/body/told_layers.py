@@ -6,6 +6,7 @@ work on a part of the rows alone the others go a way of their own (InstructBLIP)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise, takewhile
 from math import prod
 from typing import NamedTuple
@@ -155,29 +156,19 @@ def tell_cut_stream(
 
     Where the places of one image became several sequences in another way, it sees those of its own (MobileViT), unless
     they did so within a sublayer of maps: windows, or what not (VRT). How many images there are what stands `before`
-    them in the tower tells, too (Latte).
+    them in the tower tells, too (Latte), or the maps that a sublayer adds to (diffusers' TransformerTemporalModel).
     """
     start = find_beginning(flow, stagings)
-    if start is None:
-        return list(stagings)
-    way = list(walk_back(flow, start))
-    window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
-    first = find_beginning(flow, before)
-    known = count_batch(flow, way, reads)
-    known = known or (None if first is None else count_batch(flow, [*walk_back(flow, first)], reads))
-    batch, cut = count_laid_apart(flow, range(start, end), known), read_blocks(flow, way)
-    if cut is not None:
-        batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
-    batch = batch or count_merged(flow, stagings)
-    joints = [joint for staging in stagings for joint in staging.joints]
-    ended = {joint.region.end: flow.output(joint.add).shape for joint in joints}
+    batch, window = (None, ()) if start is None else read_cut(flow, reads, stagings, range(start, end), before)
+    ended = {one.region.end: flow.output(one.add).shape for staging in stagings for one in staging.joints}
 
-    def tell(one: Branching) -> Branch:
+    def tell(one: Branching, stream: tuple[int, ...]) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
-        if not isinstance(one.branch, Attention) or not size or one.branch.pieces or not batch or one.site is None:
+        many = batch or (stream[0] if len(stream) >= MAP else None)
+        if not isinstance(one.branch, Attention) or not size or one.branch.pieces or not many or one.site is None:
             return one.branch
         sequences = count_sequences(one.branch, flow.output(one.site.scores).shape)
-        if sequences <= batch or sequences % batch:
+        if sequences <= many or (batch and sequences % batch):
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
@@ -185,7 +176,24 @@ def tell_cut_stream(
         is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 
-    return [change_branches(staging, tell) for staging in stagings]
+    sums = [flow.output(staging.joints[-1].add).shape for staging in stagings]
+    return [change_branches(one, partial(tell, stream=made)) for one, made in zip(stagings, sums, strict=True)]
+
+
+def read_cut(
+    flow: Flow, reads: str | None, stagings: Sequence[Staging], within: range, before: Sequence[Staging]
+) -> tuple[int | None, tuple[int, ...]]:
+    """How many images there are before the steps of stages, if that is known, and into which windows they were cut."""
+    start = within.start
+    way = list(walk_back(flow, start))
+    window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
+    first = find_beginning(flow, before)
+    known = count_batch(flow, way, reads)
+    known = known or (None if first is None else count_batch(flow, [*walk_back(flow, first)], reads))
+    batch, cut = count_laid_apart(flow, within, known), read_blocks(flow, way)
+    if cut is not None:
+        batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
+    return batch or count_merged(flow, stagings), window
 
 
 def cuts_map(flow: Flow, region: Region, end: Sequence[int], sequences: int) -> bool:

@@ -101,6 +101,18 @@ def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
     return " AND ".join(dict.fromkeys(told))
 
 
+def hold_modulation(flow: Flow, chart: Chart, norm: Norm | None, modulation: Sequence[int]) -> Chart:
+    """The chart with the steps that scale and shift what a norm makes in the box of that norm, in their order."""
+    told = steps_at(flow, *modulation)
+    own = None if norm is None else flow.steps[norm.end]
+
+    def hold(node: Node) -> Node:
+        before = tuple(step for step in node.steps if step not in told)
+        return replace(node, steps=(*before, *told)) if own in node.steps else node
+
+    return replace(chart, nodes=tuple(map(hold, chart.nodes))) if told else chart
+
+
 def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     """A norm inside a branch, before the linear layer that leads back."""
     steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))

@@ -18,7 +18,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_cap, name_times, read_factor
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
 from xray.story.charts.counted_weights import describe_params
-from xray.story.charts.norm_chart import name_modulation
+from xray.story.charts.norm_chart import hold_modulation, name_modulation
 from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
 from xray.story.charts.steps.operation_labels import find_laid, label_step
 from xray.story.charts.steps.operations_chart import chart_operations
@@ -65,7 +65,6 @@ from xray.story.passages.ordered_rows import label_every, label_first_row
 from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import find_region, is_linear, list_reading_data, with_weights
 from xray.story.recognition.mixed_streams import find_end
-from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.sentences.of_parts import SAME_AS_WORDS, describe_own_beside
 from xray.story.streams.put_back import list_put_back
@@ -153,6 +152,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     pooling = find_resamplers(flow, nodes, {end})
     labels |= {one.end: label_resampler(one) for one in pooling}
     folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling} | fold_scales(flow, looking)
+    folded |= {towering.final.end: (*towering.final.nodes, *modulation)} if towering.final and modulation else {}
     if gathered != end:
         folded[gathered] = tuple(sorted(flow.behind(gathered, within=lambda place: place > end)))
     for stack, own_steps in find_edges(flow, nodes).items():
@@ -297,14 +297,6 @@ def list_apart(flow: Flow, towering: Towering, known: Collection[int]) -> set[in
 def put_last(chart: Chart, steps: Collection[Step]) -> Chart:
     """The chart with the boxes of some steps behind the others, so that they stand on the right of these."""
     return replace(chart, nodes=tuple(sorted(chart.nodes, key=lambda node: any(one in steps for one in node.steps))))
-
-
-def hold_modulation(flow: Flow, chart: Chart, final: Norm | None, modulation: Sequence[int]) -> Chart:
-    """The chart with the steps that scale and shift what the last norm makes in the box of that norm."""
-    told = steps_at(flow, *modulation)
-    own = None if final is None else flow.steps[final.end]
-    nodes = (replace(node, steps=(*node.steps, *told)) if own in node.steps else node for node in chart.nodes)
-    return replace(chart, nodes=tuple(nodes)) if told else chart
 
 
 def with_rows(flow: Flow, own: Collection[int], drawn: Collection[int]) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product, scales_alone
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.branches.scored.caps import name_bend, name_times, read_factor
 from xray.story.charts.chart import Node
@@ -49,6 +50,7 @@ from xray.story.passages.channels import (
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
+from xray.story.passages.modulation import is_one_along
 from xray.story.passages.norm_factors import find_brought
 from xray.story.passages.ordered_rows import (
     find_shifted,
@@ -315,14 +317,22 @@ def label_softmax(flow: Flow, node: int) -> str:
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows behind others, and does not make them wider."""
+    """Whether a step puts rows behind others, and does not make them wider: copies of one row have not become wide."""
     made, shapes = flow.output(node).shape, [record.shape for record in flow.steps[node].inputs]
     grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
     if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
         return False
+    if all(is_repeated_along(flow, record, maker, grown[0]) for record, maker in flow.given(node)):
+        return True
     known = {find_channels(flow, maker) for maker in flow.makers[node] if maker is not None} - {None}
     known = known or {find_channels_ahead(flow, node)}
     return grown[0] == 0 or known.isdisjoint({None, grown[0]})
+
+
+def is_repeated_along(flow: Flow, record: TensorRecord, maker: int | None, axis: int) -> bool:
+    """Whether all that lies along an axis is one and the same, several times."""
+    many = record.shape[axis]
+    return many > 1 and maker is not None and is_one_along(flow, record, maker, axis - len(record.shape))
 
 
 def writes_across(flow: Flow, node: int) -> bool:
