@@ -109,7 +109,7 @@ def test_places_of_a_block_of_a_map_see_no_more_than_that_nor_those_of_a_map_of_
 def test_places_of_a_block_that_lie_apart_in_the_map_look_at_those_of_their_sequence():
     first, last = read_stations(EveryOtherPlace())
 
-    assert first == "Every place looks at every other of the 9 in its sequence."
+    assert first.startswith("Every place looks at every other of the 9 in its sequence, in 1 of 2 layers; in the other")
     assert last == "Every place looks at every other."
 
 
