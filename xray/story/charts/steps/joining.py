@@ -6,7 +6,6 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
-    CLAMPS,
     DIFFERENCES,
     DIVISIONS,
     PLACING,
@@ -21,14 +20,6 @@ from xray.story.passages.channels import gates_channels, spreads_both
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import is_linear, list_reading_data
-
-MOST_NODES, MOST_AT_ALL = 18, 28
-"""So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""
-CHANGES = CLAMPS | {"acos", "arccos", "asin", "asinh", "arcsinh", "atan", "sin", "cos", "exp", "expm1", "log", "log1p"}
-CHANGES |= {"pow", "pow_", "sqrt", "abs"}
-"""What changes each number, and is drawn where there is room."""
-Group = tuple[int, ...]
-"""A step that is drawn with others that it stands for."""
 
 
 def is_joint(
