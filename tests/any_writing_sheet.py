@@ -10,7 +10,7 @@ from any_writing_whole import Whole
 from story.body.arrows import list_unproven
 from story.body.counted import count_in_boxes
 
-from xray.story.sheet.proof import list_charts
+from xray.story.sheet.arrows.proof import list_charts
 
 
 def list_texts(layout) -> list[str]:

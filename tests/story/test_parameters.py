@@ -17,6 +17,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.ir.flow.weights import read_weights
 from xray.story.body.whole import anatomy
+from xray.story.cards.boxless import find_unsaid
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import gather
@@ -282,5 +283,5 @@ def test_what_a_model_makes_tensors_of_where_none_came_in_is_data():
 def test_the_bars_of_a_recorded_run_come_to_the_whole(name):
     trace = recorded(name)
 
-    shares = gather(trace, anatomy(trace), read_columns(trace)).shares
+    shares = gather(trace, anatomy(trace), columns := read_columns(trace), find_unsaid(columns)).shares
     assert sum(params for name, _, params in shares if not name.startswith("of these")) == count_params(trace)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.sheet.proof import check_chart, list_charts
+from xray.story.sheet.arrows.proof import check_chart, list_charts
 
 
 def list_unproven(columns) -> list[tuple[str, str, str]]:

@@ -9,8 +9,8 @@ import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Experts
 from xray.story.sentences.attentions.of_heads import describe_chosen_heads
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven
 
 EXPERTS, CHOSEN, D_K, PLACES, WIDE = 5, 2, 4, 7, 11
 

@@ -8,8 +8,8 @@ from torch.nn import functional
 
 import xray
 from xray.story.body.whole import anatomy
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven
 
 WIDTH, MOMENTS, WORDS = 22, 4, 5
 

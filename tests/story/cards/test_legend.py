@@ -9,6 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.cards.boxless import find_unsaid
 from xray.story.cards.legend import GIVEN, list_entries, name_others
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
@@ -140,7 +141,7 @@ def test_a_ribbon_that_brings_rows_is_not_called_keys_and_values():
 def test_ribbons_and_turns_are_told_where_there_are_such():
     ids = torch.tensor([[1, *[PICTURE] * 4, 2, *[SOUND] * 3, 3]]).expand(2, -1)
     trace = xray.trace(Perceives(), ids, torch.rand(2, 3, 8, 8), torch.rand(2, 5, 5))
-    told = gather(trace, xray.anatomy(trace), read_columns(trace))
+    told = gather(trace, xray.anatomy(trace), columns := read_columns(trace), find_unsaid(columns))
     ribbon, turn = ("line", "ribbon", GIVEN), ("line", "boundary", "goes on in the next column")
 
     assert ribbon in list_entries(told)
@@ -209,7 +210,7 @@ def test_of_two_towers_that_ask_each_other_and_others_neither_is_said_to_have_ma
     torch.manual_seed(0)
     given = torch.rand(2, 4, 5), torch.rand(2, 6, 7), torch.rand(2, 3, WIDTH)
     trace = xray.trace(Talks(reads=reads).eval(), *given)
-    told = list_entries(gather(trace, xray.anatomy(trace), read_columns(trace)))
+    told = list_entries(gather(trace, xray.anatomy(trace), columns := read_columns(trace), find_unsaid(columns)))
 
     assert [text for kind, _, text in told if kind == "fill"] == [told_of.format("vision"), told_of.format("stack")]
 

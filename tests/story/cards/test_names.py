@@ -10,6 +10,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.canvas import Canvas
+from xray.story.cards.boxless import find_unsaid
 from xray.story.cards.parameters import draw_parameters, shorten
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
@@ -69,7 +70,7 @@ def test_a_name_is_shortened_only_where_it_is_too_wide():
 def test_how_many_sets_of_weights_correct_boxes_has_room_beside_the_bars():
     trace = xray.trace(AWriterOfWordsOneBehindTheOtherForConditionalGeneration().eval(), torch.arange(14).view(2, 7))
     name = "decoder boxes corrected × 5, weights of 1"
-    told = gather(trace, xray.anatomy(trace), read_columns(trace))
+    told = gather(trace, xray.anatomy(trace), columns := read_columns(trace), find_unsaid(columns))
     canvas = Canvas(text_width)
 
     draw_parameters(replace(told, shares=((name, "card", 133_924),)), canvas, 0.0)

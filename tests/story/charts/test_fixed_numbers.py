@@ -7,8 +7,8 @@ from handwritten import Layer as Whole
 from torch import nn
 
 import xray
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven
 
 WIDTH = 15
 

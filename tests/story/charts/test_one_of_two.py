@@ -6,8 +6,8 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven
 
 WAYS = {
     "opposite": lambda is_sign, one, other: one * is_sign + other * ~is_sign,

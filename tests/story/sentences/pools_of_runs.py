@@ -153,6 +153,8 @@ SOURCES = {"unknown": None, "first": 0, "another": 7}
 OF_SOURCES = {"rows of a layer": {"first", "another"}}
 ELSEWHERE = {"nowhere": (), "once": (0,), "twice": (0, 3)}
 OF_ELSEWHERE = {"rows behind others": {"once", "twice"}}
+ARROWS = {"all in boxes": Counter(), "some in none": Counter(["add", "mul", "mul", "exp"])}
+OF_ARROWS = {"before a box": {"some in none"}}
 SUMS = {"a sum": Stage((FALSE,), False, NO_NORM), "no sum": Stage((FALSE,), False, NO_NORM, replaces=True)}
 OF_STAGES = {"taken place": {"no sum"}}
 GROUPS = {

@@ -33,6 +33,7 @@ GROUPS = (
     (of_rows.OF_OTHERS, pools_of_runs.OTHER_ROWS, pools_of_runs.OF_OTHER_ROWS),
     (of_ways_past.OF_SOURCES, pools_of_runs.SOURCES, pools_of_runs.OF_SOURCES),
     (of_ways_past.OF_ELSEWHERE, pools_of_runs.ELSEWHERE, pools_of_runs.OF_ELSEWHERE),
+    (of_ways_past.OF_ARROWS, pools_of_runs.ARROWS, pools_of_runs.OF_ARROWS),
     (of_ways_past.OF_STAGES, pools_of_runs.SUMS, pools_of_runs.OF_STAGES),
     (of_models.OF_GROUPS, pools_of_runs.GROUPS, pools_of_runs.OF_GROUPS),
     ((of_models.UNSAID,), pools_of_runs.LEFT, pools_of_runs.OF_LEFT),

@@ -9,8 +9,8 @@ from story.body.counted import count_in_boxes
 
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.facts.totals import count_params
+from xray.story.sheet.arrows.proof import list_charts
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_charts
 from xray.story.sheet.shares import list_shares
 
 NAMES = [

@@ -15,8 +15,8 @@ from xray.story.charts.between_chart import list_places
 from xray.story.charts.chart import MIDDLE, Chart, Edge, Node
 from xray.story.poster import compose_poster
 from xray.story.sheet import compose
+from xray.story.sheet.arrows.proof import find_missing, keep_proven, prove_arrows
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import find_missing, keep_proven, prove_arrows
 
 
 def change(columns, **parts):

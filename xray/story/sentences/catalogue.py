@@ -21,7 +21,7 @@ from xray.story.sentences.of_runs import (
     SAID,
 )
 from xray.story.sentences.of_states import SOLVED
-from xray.story.sentences.of_ways_past import OF_ADDED, OF_ELSEWHERE, OF_PASTS, OF_SOURCES, OF_STAGES
+from xray.story.sentences.of_ways_past import OF_ADDED, OF_ARROWS, OF_ELSEWHERE, OF_PASTS, OF_SOURCES, OF_STAGES
 from xray.story.sentences.sentence import Sentence
 from xray.story.sentences.stations.of_memories import OF_MEMORIES
 from xray.story.sentences.stations.of_stations import ASKS, OF_BRANCHES, OF_FORWARDS
@@ -38,6 +38,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_OTHERS,
     *OF_SOURCES,
     *OF_ELSEWHERE,
+    *OF_ARROWS,
     *OF_STAGES,
     SOLVED,
     ASKS,

@@ -1,9 +1,11 @@
 """What is said of ways of a stream: past a sublayer, with rows beside it, to another tower from behind some layers."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from xray.story.anatomy.tree import Stage
 from xray.story.recognition.added_rows import AddedRows
+from xray.story.sentences.of_models import describe_ops
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.wording import plural
 
@@ -26,6 +28,11 @@ def describe_source(behind: int | None) -> str:
 def describe_elsewhere(layers: Sequence[int]) -> str:
     """Behind which layers, from 0, rows are added in the same way; empty where they are behind no others."""
     return say_first(OF_ELSEWHERE, layers)
+
+
+def describe_passed(ops: Counter[str]) -> str:
+    """What is worked out on the ways of arrows into a box, and stands in none; empty where nothing is."""
+    return say_first(OF_ARROWS, ops)
 
 
 def describe_taken(stage: Stage) -> str:
@@ -57,6 +64,10 @@ OF_ELSEWHERE: tuple[Sentence[Sequence[int]], ...] = (
     ),
 )
 """What is said of a sum that is drawn once for several layers."""
+OF_ARROWS: tuple[Sentence[Counter[str]], ...] = (
+    Sentence("before a box", lambda ops: f"before it, in no box: {describe_ops(ops)}" if ops else ""),
+)
+"""What is said in a box to which an arrow leads over steps in no box."""
 OF_STAGES: tuple[Sentence[Stage], ...] = (
     fixed("taken place", "takes the stream's place: nothing is added", lambda stage: stage.replaces),
 )

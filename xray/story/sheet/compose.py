@@ -10,6 +10,7 @@ from xray.story.body.ends import LEAST_SAID, list_untold
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.boxless import (
+    Unsaid,
     count_unsaid,
     find_unsaid,
     tell_left_out,
@@ -34,10 +35,11 @@ from xray.story.regions.ribbons.links import draw_links
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
+from xray.story.sheet.arrows.passed import tell_passed
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import count_frames
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.proof import keep_proven
 from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
@@ -60,6 +62,8 @@ def compose_sheet(
     columns = keep_proven(read_columns(trace, all_layers=all_layers))
     if not columns:
         return None
+    unsaid = find_unsaid(columns)
+    columns = [tell_left_out(column, unsaid) for column in tell_passed(columns, unsaid)]
     canvas = Canvas(measure)
     whole = replace(anatomy(trace), untold=list_untold(list_told(columns)))
     idle, left = find_unworked(trace), whole.untold
@@ -67,7 +71,7 @@ def compose_sheet(
     columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
     columns = [widen(measure, column) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
-    width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
+    width, height, listed, columns = draw(canvas, trace, whole, columns, unsaid, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
         return None
     if marks is not None:
@@ -82,10 +86,8 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
     return all(f"{mark.kind}{mark.number or ''}/{mark.step}" in drawn for mark in marks.steps)
 
 
-def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
+def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column], unsaid: Unsaid) -> Told:
     """All that the cards tell of."""
-    unsaid = find_unsaid(columns)
-    columns = [tell_left_out(column, unsaid) for column in columns]
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     return Told(
         trace,
@@ -138,11 +140,11 @@ def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, Scored], ...]:
 
 
 def draw_flanks(
-    canvas: Canvas, trace: Trace, whole: Anatomy, columns: list[Column], marks: Marks | None
+    canvas: Canvas, trace: Trace, whole: Anatomy, columns: list[Column], unsaid: Unsaid, marks: Marks | None
 ) -> tuple[float, float, int, list[Column]]:
     """Two towers with their words between ledgers, the cards above the first; gives the page and the marks listed."""
     remarks, gradients = list_remarks(trace), list_gradient_lines(list_gradients(trace))
-    told = replace(gather(trace, whole, columns), has_masks_beside=True, width=700.0)
+    told = replace(gather(trace, whole, columns, unsaid), has_masks_beside=True, width=700.0)
     told = replace(told, marked=marks.role if marks is not None and marks.steps else "")
     trial = Canvas(canvas.measure)
     upper = -draw_middle(trial, told, draw_head(trial, told, remarks, gradients, 0.0)) + 10
@@ -159,12 +161,12 @@ def draw_flanks(
 
 
 def draw_beside(
-    canvas: Canvas, trace: Trace, whole: Anatomy, columns: list[Column], marks: Marks | None
+    canvas: Canvas, trace: Trace, whole: Anatomy, columns: list[Column], unsaid: Unsaid, marks: Marks | None
 ) -> tuple[float, float, int, list[Column]]:
     """Towers beside each other, the cards left of them; gives the page, the marks listed and the columns."""
     measure = canvas.measure
     columns = split_columns(measure, columns, GAP)
-    info = gather(trace, whole, columns)
+    info = gather(trace, whole, columns, unsaid)
     cards = sum(heights_of_cards(measure, info)) + AIR * 6 + 2 * MARGIN
     if marks is not None:
         cards += 220

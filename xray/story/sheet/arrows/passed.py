@@ -1,0 +1,58 @@
+"""What is worked out on the ways of arrows into a box, and stands in no box: the box says so."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.story.cards.boxless import Unsaid
+from xray.story.charts.between_chart import list_places
+from xray.story.charts.chart import Chart, Node
+from xray.story.sentences.of_ways_past import describe_passed
+from xray.story.sheet.arrows.proof import list_charts, list_taken, put_charts
+from xray.story.sheet.columns import Column
+
+
+def tell_passed(columns: Sequence[Column], unsaid: Unsaid) -> list[Column]:
+    """The columns, each box of which says what is `unsaid` and lies on the ways of data from others to it."""
+    made: dict[int, set[int]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow = phase.reading.flow
+        nodes = (node for chart in list_charts(phase) for node in chart.nodes if makes_data(node))
+        boxes = (list_places(flow, node) for node in nodes)
+        held = {step for own in boxes for step in own if flow.op(step) not in CARRYING}
+        made.setdefault(id(flow), set()).update(held, phase.towering.sums)
+    return [tell_column(column, unsaid, made) for column in columns]
+
+
+def tell_column(column: Column, unsaid: Unsaid, made: dict[int, set[int]]) -> Column:
+    """A column in each phase that it shows; `made` are the sums of streams and the steps of boxes of each pass."""
+    flow = column.reading.flow
+    left = {node for _, other, nodes in unsaid if other is flow for node in nodes}
+    charts = {id(one): tell_chart(flow, one, left, made[id(flow)]) for one in list_charts(column)} if left else {}
+    twin = None if column.twin is None else tell_column(column.twin, unsaid, made)
+    return put_charts(replace(column, twin=twin), charts)
+
+
+def tell_chart(flow: Flow, chart: Chart, left: Collection[int], made: Collection[int]) -> Chart:
+    """A chart, each box of which says what of the steps that are `left` works on what is `made` before it."""
+    nodes = [(node, list_passed(flow, node, left, made)) for node in chart.nodes]
+    return replace(chart, nodes=tuple(replace(node, told=(*node.told, told)) if told else node for node, told in nodes))
+
+
+def makes_data(node: Node) -> bool:
+    """Whether a node is a box for what its steps do, and not for what these are given."""
+    return node.form == "box" and not node.key.rpartition(":")[2].startswith(("given", "also"))
+
+
+def list_passed(flow: Flow, node: Node, left: Collection[int], made: Collection[int]) -> str:
+    """What a box says of the steps that are `left` by which it reads what was made before, by no other box."""
+    if not makes_data(node):
+        return ""
+    own = list_places(flow, node)
+    first = {maker for step in own for maker, _ in list_taken(flow, step)} - own
+    back = {*flow.behind(*first, within=lambda one: one not in own, ends=made.__contains__)}
+    ends, free = back.intersection(made), back.difference(made)
+    way = free.intersection(flow.ahead(*ends, within=back.__contains__))
+    return describe_passed(Counter(flow.op(step).rstrip("_") for step in sorted(way.intersection(left))))
