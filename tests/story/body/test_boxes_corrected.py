@@ -29,12 +29,11 @@ from unsaid import list_unsaid
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Boxes
-from xray.story.body.ends import list_untold
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.poster import compose_poster
 from xray.story.regions.drawn_steps import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_told, list_unboxed
 from xray.story.sheet.shares import list_shares
 from xray.story.wording import spell_layers
 
@@ -245,7 +244,7 @@ def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():
     columns = read_columns(record(Detector()))
     held = [read_columns(record(Kept())), columns]
 
-    untold = [[one.path for one in list_untold(list_told(some))] for some in held]
+    untold = [[one.path for one in list_unboxed(some)] for some in held]
 
     assert [path for path in untold[0] if path.startswith("heads")] == ["heads.0", "heads.1", "heads.2"]
     assert [path for path in untold[1] if path.startswith("heads")] == []

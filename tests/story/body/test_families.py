@@ -14,10 +14,9 @@ from story.body.whole_layers import list_beyond
 
 from xray import anatomy
 from xray.story.alarms.whole import audit
-from xray.story.body.ends import list_untold
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told
 from xray.story.sheet.shares import list_shares
 
 TABLE = [
@@ -156,7 +155,7 @@ def columns(read):
 def shares(read, columns):
     """What the parts of its card hold: names and counts."""
     _, _, trace = read
-    undrawn = {one.path for one in list_untold(list_told(columns))}
+    undrawn = {one.path for one in list_unboxed(columns)}
     listed = list_shares(columns, trace, undrawn)
     return [(what, count) for what, _, count in listed if not what.startswith("of these")]
 

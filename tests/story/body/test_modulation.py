@@ -16,13 +16,13 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.reading import read_pass
 from xray.story.cards.boxless import count_unsaid, find_unsaid
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_norms import describe_adaptive
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares
 
 

@@ -7,13 +7,11 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.body.ends import list_untold
 from xray.story.body.reading import read_pass
 from xray.story.cards.undrawn import list_unboxed
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told
 
 ROWS, SEEN, PLACES, BATCH = 3, 11, 5, 2
 
@@ -208,7 +206,7 @@ def test_what_makes_learned_rows_is_drawn_with_what_they_look_at():
 
     columns = read_columns(xray.trace(model, torch.randn(BATCH, SEEN, 7)))
 
-    assert list_untold(list_told(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 class Plain(nn.Module):

@@ -14,11 +14,10 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
-from xray.story.body.ends import list_untold
 from xray.story.cards.pattern import describe_rows_added
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told
 from xray.story.sheet.shares import list_shares
 
 DEPTH, SEEN = 4, 3
@@ -155,7 +154,7 @@ def test_rows_that_are_added_before_each_of_some_layers_are_drawn_before_the_fir
         ("ADD + LAYER NORM", ("as behind layers 1, 3",)),
     ]
     assert [step.op for step in second.bridge.nodes[0].steps] == ["layer_norm"]  # which ends a layer of that tower
-    assert list_untold(list_told(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +195,7 @@ def test_what_works_out_those_rows_is_drawn_once_behind_the_last_of_these_layers
     ]
     assert chart.feet == (chart.head,) == (chart.nodes[-1].key,)
     assert list_unsaid(columns) == ()
-    assert list_untold(list_told(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 def test_sums_of_those_rows_are_told_where_the_frames_of_a_tower_stand_in_two_columns():

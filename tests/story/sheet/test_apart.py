@@ -53,5 +53,6 @@ def test_what_is_not_drawn_is_counted_with_no_part():
     looks = sum(one.numel() for one in model.look.parameters())
 
     assert any(text.startswith(f"Not drawn, with parameters: {turned}, and 2more ({point + rows}).") for text in texts)
-    assert texts[texts.index("decoder cross-attention × 2") + 1] == f"{looks:,}"
-    assert texts[texts.index("all else") + 1] == f"{point + rows:,}"
+    assert texts[texts.index("decoder cross-attention × 2") + 1] == f"{looks - 2 * turn:,}"
+    assert f"{looks // 2 - turn:,} parameters" in texts
+    assert texts[texts.index("all else") + 1] == f"{point + rows + 2 * turn:,}"

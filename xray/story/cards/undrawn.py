@@ -55,6 +55,16 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     return name_outermost([flow for flow, _ in told], known)
 
 
+def list_boxed_around(columns: Sequence[Column]) -> set[str]:
+    """The parameters that boxes around layers and between them work with, and those of conditions."""
+    found = set[str]()
+    for phase in (phase for column in columns for phase in column.phases):
+        charts = [phase.entrance, phase.exit, phase.condition, *(frame.bridge for frame in phase.frames)]
+        nodes = (node for chart in charts if chart is not None for node in chart.nodes if not node.is_given)
+        found |= list_boxed(phase.reading.flow, {step.id for node in nodes for step in node.steps})
+    return found
+
+
 def list_of_closed(columns: Sequence[Column], flow: Flow) -> set[str]:
     """The steps of a pass that the boxes of closed stages stand for: their sums, and what makes a bias of scores."""
     phases = (phase for column in columns for phase in column.phases if phase.reading.flow is flow)

@@ -59,6 +59,11 @@ class Node:
         """Whether it stands for what one kernel does inside, of which only the end is stored."""
         return bool(self.steps) and bool(self.steps[0].settings.get("derived"))
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it is what comes in, and its steps are those that read it."""
+        return self.key.rpartition(":")[2].startswith(("given", "also"))
+
 
 @dataclass(frozen=True)
 class Edge:

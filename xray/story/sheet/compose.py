@@ -18,7 +18,7 @@ from xray.story.cards.boxless import (
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
-from xray.story.cards.undrawn import list_told, list_unboxed
+from xray.story.cards.undrawn import list_boxed_around, list_told, list_unboxed
 from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
 from xray.story.compare.marks import Marks
@@ -65,9 +65,10 @@ def compose_sheet(
     unsaid = find_unsaid(columns)
     columns = [tell_left_out(column, unsaid) for column in tell_passed(columns, unsaid)]
     canvas = Canvas(measure)
-    whole = replace(anatomy(trace), untold=list_untold(list_told(columns)))
-    idle, left = find_unworked(trace), whole.untold
-    counted = [count_frames(one.reading, one.towering, one.frames, idle, left) for one in columns]
+    whole = replace(anatomy(trace), untold=list_unboxed(columns))
+    idle, left = find_unworked(trace), list_untold(list_told(columns))
+    apart = list_boxed_around(columns).union(one.path for one in whole.untold)
+    counted = [count_frames(one.reading, one.towering, one.frames, idle, left, apart) for one in columns]
     columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
     columns = [widen(measure, column) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
@@ -91,12 +92,13 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column], unsaid: Unsa
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     return Told(
         trace,
-        replace(whole, untold=list_unboxed(columns)),
+        whole,
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
         list_shares(
             columns,
             trace,
+            {one.path for one in list_untold(list_told(columns))},
             {one.path for one in whole.untold},
             has_head=whole.head is not None and whole.head.kind != "none",
         ),

@@ -53,12 +53,14 @@ def count_frames(
     frames: Sequence[Frame],
     idle: Mapping[str, int],
     undrawn: Sequence[Untold] = (),
+    not_in_boxes: Collection[str] = (),
 ) -> tuple[Frame, ...]:
     """Frames with the numbers of parameters of their layers and sublayers.
 
     What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it and
     none like it is drawn around them: words go their own way beside the rows that look at a picture (InstructBLIP).
-    With a sublayer no idle part is counted of a block in which something else works too, be that drawn nowhere.
+    With a sublayer no idle part is counted of a block in which something else works too, be that drawn nowhere. Nor is
+    what is `not_in_boxes` of any, or in those of others alone: what scales its norm is a condition's.
     """
     flow, towers = reading.flow, reading.towers
     beside, apart = list_condition(towering), list_apart(flow, towering, towers)
@@ -106,7 +108,8 @@ def count_frames(
             }
             for own, shown in zip(first, boxed, strict=True)
         ]
-        held = [sum(weights.values()) for weights in list_own(first, left)]
+        not_own = {*left, *not_in_boxes}.difference(*(one.keys() for one in boxed))
+        held = [sum(weights.values()) for weights in list_own(first, not_own)]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}
         found.append(
@@ -123,10 +126,10 @@ def count_frames(
 
 
 def list_own(parts: Sequence[Mapping[str, int]], left: Collection[str]) -> list[dict[str, int]]:
-    """The parameters of each of some parts that none before it has, without what is `left`."""
+    """The parameters of each of some parts that none before it has, without what is `left`, or inside of that."""
     seen, found = {*left}, []
     for weights in parts:
-        found.append({name: n for name, n in weights.items() if name not in seen})
+        found.append({name: n for name, n in weights.items() if seen.isdisjoint((name, *list_above(name)))})
         seen |= weights.keys()
     return found
 

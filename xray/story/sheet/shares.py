@@ -44,13 +44,19 @@ def list_put_beside(flow: Flow, nodes: Collection[int], led: Collection[int]) ->
 
 
 def list_shares(
-    columns: Sequence[Column], trace: Trace, undrawn: Set[str] = frozenset(), *, has_head: bool = True
+    columns: Sequence[Column],
+    trace: Trace,
+    undrawn: Set[str] = frozenset(),
+    unboxed: Set[str] = frozenset(),
+    *,
+    has_head: bool = True,
 ) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
 
     Each belongs to the first part whose steps work with it. The head is the last tower's; what stands before it, behind
     others, or where there is no head, is an exit. What is `idle` is counted with the part that works with the others of
-    its module; the largest of the rest are named. What is `undrawn`, or stands inside of that, is no part's.
+    its module; the largest of the rest are named. What is `undrawn`, or stands inside of that, is no part's; nor is
+    what is `unboxed` a sublayer's, as the number beside its boxes is theirs.
     """
     found: list[tuple[str, str, dict[str, int]]] = []
     seen, idle = set[str](), find_unworked(trace)
@@ -64,10 +70,16 @@ def list_shares(
         staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
     def add(
-        flow: Flow, name: str, role: str, groups: list[set[int]], times: int = 0, beside: Collection[int] = ()
+        flow: Flow,
+        name: str,
+        role: str,
+        groups: list[set[int]],
+        times: int = 0,
+        beside: Collection[int] = (),
+        left: Set[str] = undrawn,
     ) -> None:
         held = [weights_of(flow, group, {*staged[id(flow)], *beside}) for group in groups]
-        held = [{one: n for one, n in own.items() if undrawn.isdisjoint((one, *list_above(one)))} for own in held]
+        held = [{one: n for one, n in own.items() if left.isdisjoint((one, *list_above(one)))} for own in held]
         rows = tell_parts(held, times, seen) if times else {"": {one: n for own in held for one, n in own.items()}}
         for told, weights in rows.items():
             found.append((f"{name}{told}", role, {one: n for one, n in weights.items() if one not in seen}))
@@ -106,7 +118,7 @@ def list_shares(
         add(flow, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         for kind, groups in list_kinds(flow, column.towering, beside):
-            add(flow, f"{name}{kind.lower()}", own, groups, len(groups))
+            add(flow, f"{name}{kind.lower()}", own, groups, len(groups), left=undrawn | unboxed)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(flow, f"{name}between layers", own, between, len(between))
         ways = [{*rows.nodes, rows.end} - theirs for rows in column.towering.added]

@@ -19,7 +19,7 @@ def tell_passed(columns: Sequence[Column], unsaid: Unsaid) -> list[Column]:
     made: dict[int, set[int]] = {}
     for phase in (phase for column in columns for phase in column.phases):
         flow = phase.reading.flow
-        nodes = (node for chart in list_charts(phase) for node in chart.nodes if makes_data(node))
+        nodes = (node for chart in list_charts(phase) for node in chart.nodes if not node.is_given)
         boxes = (list_places(flow, node) for node in nodes)
         held = {step for own in boxes for step in own if flow.op(step) not in CARRYING}
         made.setdefault(id(flow), set()).update(held, phase.towering.sums)
@@ -41,14 +41,9 @@ def tell_chart(flow: Flow, chart: Chart, left: Collection[int], made: Collection
     return replace(chart, nodes=tuple(replace(node, told=(*node.told, told)) if told else node for node, told in nodes))
 
 
-def makes_data(node: Node) -> bool:
-    """Whether a node is a box for what its steps do, and not for what these are given."""
-    return node.form == "box" and not node.key.rpartition(":")[2].startswith(("given", "also"))
-
-
 def list_passed(flow: Flow, node: Node, left: Collection[int], made: Collection[int]) -> str:
     """What a box says of the steps that are `left` by which it reads what was made before, by no other box."""
-    if not makes_data(node):
+    if node.is_given or node.form != "box":
         return ""
     own = list_places(flow, node)
     first = {maker for step in own for maker, _ in list_taken(flow, step)} - own

@@ -144,8 +144,8 @@ def check_chart(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Ite
     held = frozenset(others).union(*steps.values())
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
-        if edge.source.rpartition(":")[2].startswith(("given", "also")):
-            is_proven = is_given(flow, chart.node(edge.source).record, upper, held - lower)
+        if (source := chart.node(edge.source)).is_given:
+            is_proven = is_given(flow, source.record, upper, held - lower)
         else:
             is_proven = not lower or not upper or not lower.isdisjoint(upper) or leads(flow, lower, upper, held)
         if not is_proven:
