@@ -266,27 +266,6 @@ def test_rows_of_another_tower_are_not_called_former_ones(former):
     assert any(LED_IN in node.told for node in nodes) is former
 
 
-class Shifted(Led):
-    """The same, where the mean of what is led there is added to each row first (MotionDiffuse)."""
-
-    def forward(self, ids, others):
-        x, y = self.words(ids), self.others(others)
-        for layer in self.before:
-            x = layer(x)
-        led = self.last(x)
-        for part in self.assigning:
-            y = part(y + led.mean(1, keepdim=True), led)
-        return y
-
-
-def test_rows_that_shift_the_stream_are_no_former_ones():
-    trace = xray.trace(Shifted().eval(), torch.arange(22).view(2, PLACES), torch.arange(14).view(2, 7))
-
-    nodes = [node for chart in list_panels(trace) for node in chart.nodes]
-    assert any(node.label.startswith("1 AT") for node in nodes)
-    assert not any(LED_IN in node.told for node in nodes)
-
-
 def list_panels(trace):
     panels = (panel for column in read_columns(trace) for frame in column.frames for panel in frame.panels)
     return [panel.chart for panel in panels if panel.is_open]
