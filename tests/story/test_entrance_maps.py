@@ -307,3 +307,27 @@ def test_a_channel_put_before_others_is_no_row():
 
     assert "SIDE BY SIDE" in labels_of(chart)
     assert not any("ROW" in label for label in labels_of(chart))
+
+
+class Frames(nn.Module):
+    """Pictures behind each other as channels, each by itself, with zeros around it (ViNT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.pad, self.patches, self.layers = (
+            nn.ZeroPad2d((0, 1, 0, 1)),
+            nn.Conv2d(3, WIDTH, 5, 5),
+            make_layers(WIDTH, 3),
+        )
+
+    def forward(self, frames):
+        x = self.patches(self.pad(torch.cat(frames.split(3, 1), 0))).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_pictures_are_as_large_as_they_were_before_zeros_were_put_around_them():
+    _, chart = read(Frames, torch.rand(2, 6, 9, 14))
+
+    assert chart.nodes[0].record.shape == (4, 3, 9, 14)

@@ -57,6 +57,11 @@ def spell_turn(source, parent="net#0"):
     return [straight, rolled, turned, total]
 
 
+def spell_scores(source, parent="net#0"):
+    """A product of rows with themselves."""
+    return shaped(call("net.matmul", "matmul", [source, source], parent=parent), WIDE, WIDE, (2, 5, 5))
+
+
 def pieces(plan):
     return [(node.kind, node.piece.words) for node in plan.nodes if node.piece is not None]
 
@@ -98,8 +103,17 @@ def test_a_norm_is_opened_by_its_path_or_that_of_any_of_its_steps(path):
 
 def test_a_turn_and_its_angles_are_a_box_each():
     start = projected()
-    plan = plan_blocks(model_of(start, *spell_angles(), *spell_turn(start.id), shape=WIDE))
+    turn = spell_turn(start.id)
+    plan = plan_blocks(model_of(start, *spell_angles(), *turn, spell_scores(turn[-1].id), shape=WIDE))
     assert pieces(plan) == [("bundle", "rotary angles"), ("bundle", "rotary positions")]
+
+
+def test_what_is_turned_and_meets_no_other_row_has_no_rotary_positions():
+    start = projected()
+    turn = spell_turn(start.id)
+    weighed = shaped(replace(call("net.next", "linear", [turn[-1].id], parent="net#0"), params=49), WIDE, WIDE)
+    plan = plan_blocks(model_of(start, *spell_angles(), *turn, weighed, spell_scores(weighed.id), shape=WIDE))
+    assert pieces(plan) == [("bundle", "made of no data")]
 
 
 def test_a_constant_that_others_read_is_no_part_of_the_angles():
@@ -107,7 +121,8 @@ def test_a_constant_that_others_read_is_no_part_of_the_angles():
     angles = spell_angles()
     count = shaped(call("net.zeros", "zeros", [], parent="net#0"), WIDE)
     end = shaped(call("net.add", "add", ["net.add#0", count.id], parent="net#0", number=1), WIDE, WIDE, WIDE)
-    plan = plan_blocks(model_of(start, *angles, count, *spell_turn(start.id), end, shape=WIDE))
+    steps = [*angles, count, *spell_turn(start.id), end, spell_scores(end.id)]
+    plan = plan_blocks(model_of(start, *steps, shape=WIDE))
     told = [[step.path for step in node.heads] for node in plan.nodes if node.piece and node.piece.kind == "angles"]
     assert told == [["net.arange", "net.cos", "net.sin"]]
 
@@ -137,9 +152,8 @@ def test_a_product_with_a_learned_table_is_no_turn():
     steps = spell_turn(start.id)
     learned = tensor("weight", (5, 7), role="parameter")
     steps[0] = replace(steps[0], inputs=(steps[0].inputs[0], learned))
-    assert ("bundle", "rotary positions") not in pieces(
-        plan_blocks(model_of(start, *spell_angles(), *steps, shape=WIDE))
-    )
+    steps = [*spell_angles(), *steps, spell_scores(steps[-1].id)]
+    assert ("bundle", "rotary positions") not in pieces(plan_blocks(model_of(start, *steps, shape=WIDE)))
 
 
 def test_the_making_of_a_mask_is_one_box_and_its_use_is_not():

@@ -194,3 +194,54 @@ def test_a_norm_before_what_stands_between_layers_is_of_none_of_them():
 
     assert (tower.groups[0].layers, tower.groups[0].stages[-1].norm.place) == ((0, 1), "none")
     assert bridge.nodes[0].label == "GROUP NORM IN 1 GROUP"
+
+
+class Weighed(nn.Module):
+    """What is not known: rows weighed by bent products of them, with a norm behind these."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        kept = torch.einsum("bnd,bnl->bdl", self.key(x).softmax(1), self.value(x))
+        return x + self.out(nn.functional.silu(self.norm(self.query(x).softmax(-1) @ kept)))
+
+
+class WeighedAgain(Weighed):
+    """The same, of another class."""
+
+
+class Pair(nn.Module):
+    """One behind the other."""
+
+    def __init__(self, first, second):
+        super().__init__()
+        self.first, self.second = first(), second()
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Decoded(nn.Module):
+    """Listed blocks of two sublayers that are not known, each in a block of one class, or both of a class."""
+
+    def __init__(self, *kinds):
+        super().__init__()
+        self.lead = nn.Linear(5, WIDTH)
+        self.blocks = nn.ModuleList(Pair(*kinds) for _ in range(3))
+
+    def forward(self, x):
+        x = self.lead(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+@pytest.mark.parametrize(("kinds", "layers"), [((Weighed, WeighedAgain), 3), ((Weighed, Weighed), 6)])
+def test_unknown_sublayers_of_several_classes_in_a_block_are_one_layer(kinds, layers):
+    (tower,) = xray.anatomy(xray.trace(Decoded(*kinds).eval(), torch.rand(2, 7, 5))).towers
+
+    assert {branch.part for branch in tower.branches} == {"unknown"}
+    assert sum(len(group.layers) for group in tower.groups) == layers

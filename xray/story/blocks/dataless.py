@@ -1,10 +1,11 @@
 """What is worked out without weights and without data: masks, angles, which are picked, constants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS, LOOKUPS, MASKINGS
+from xray.ir.flow.operation_kinds import DROPOUTS, FINDINGS, LOOKUPS, MASKINGS
+from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.blocks.rotations import list_rotations
@@ -62,7 +63,14 @@ def names_picked(flow: Flow, place: int, reader: int) -> bool:
 @once
 def find_turns(flow: Flow) -> Sequence[tuple[int, ...]]:
     """The steps of every turn of queries or keys by place."""
-    return list_rotations(flow, {place for place, what in enumerate(find_dependence(flow)) if what == DATA})
+    data = {place for place, what in enumerate(find_dependence(flow)) if what == DATA}
+    return [turn for turn in list_rotations(flow, data) if meets_rows(flow, turn)]
+
+
+def meets_rows(flow: Flow, turn: Collection[int]) -> bool:
+    """Whether what is turned goes into a product with other rows before any weights: a cosine transform does not."""
+    ahead = flow.ahead(*turn, within=lambda place: not is_projection(flow, place) and flow.op(place) not in FINDINGS)
+    return any(is_product(flow, place) or flow.op(place) in KERNELS for place in ahead)
 
 
 @once

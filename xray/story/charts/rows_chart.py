@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Unknown
 from xray.story.body.stages import Branching
@@ -99,12 +100,24 @@ def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]
 
 
 def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> bool:
-    """Whether steps that are `led` in read what the stream came of: no other tower's end, which it met in products."""
+    """Whether steps that are `led` in read what the stream came of.
+
+    No other tower's end, which it met in products, or which scales or shifts it (MotionDiffuse).
+    """
     reading, start = list_reading_data(flow), found.region.start
-    stream = reading.intersection(flow.behind(start, ends=lambda node: is_product(flow, node)))
+    stream = reading.intersection(
+        flow.behind(start, ends=lambda node: is_product(flow, node), reads=lambda node: list_as_long(flow, node))
+    )
     read = (maker for node in led for maker in flow.makers[node] if maker in reading and maker not in led)
     ways = (flow.behind(one, ends=lambda node: flow.op(node) in SUMS or is_linear(flow, node)) for one in read)
     return all(not stream.isdisjoint(way) for way in ways)
+
+
+def list_as_long(flow: Flow, node: int) -> list[int | None]:
+    """The makers of what a step reads, without those of what it adds to, or multiplies with, each of several rows."""
+    if flow.op(node) not in SUMS | SCALINGS:
+        return [*flow.makers[node]]
+    return [maker for record, maker in flow.given(node) if prod(record.shape) == prod(flow.output(node).shape)]
 
 
 def tell_added_again(flow: Flow, towering: Towering, chart: Chart | None) -> Chart | None:

@@ -68,7 +68,7 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
             pieces = [*inner, *pieces]
             lists |= {name} - {""}
             continue
-        kinds = [tell_kind(flow, one) for one in piece]
+        kinds = tell_kinds(flow, piece, inner, holders)
         mixing = [kind for kind in kinds if kind[0] != "think"]
         comes_again = bool(mixing) and find_period(kinds) is not None
         is_stage = is_stage or (is_listed and told[0] == told[1])
@@ -94,6 +94,17 @@ def list_in_turn(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:
 def tell_kind(flow: Flow, staging: Staging) -> tuple[str, Collection[tuple[str, int]]]:
     """What a stage is for a layer, and what its convolutions are made of."""
     return name_coarse(staging.stage), count_learned(flow, staging, "convolution")
+
+
+def tell_kinds(
+    flow: Flow, piece: Layer, inner: Sequence[Layer], holders: Holders
+) -> list[tuple[str, Collection[tuple[str, int]]]]:
+    """What the stages of a piece are for a layer: those in blocks of their own that are not known by their classes."""
+    kinds = [tell_kind(flow, one) for one in piece]
+    if len(inner) < max(len(piece), 2):
+        return kinds
+    classes = [block.module for block in list_first_blocks(inner, holders)]
+    return [(own if kind == "unknown" else kind, made) for own, (kind, made) in zip(classes, kinds, strict=True)]
 
 
 def is_one_block(pieces: Sequence[Layer], holders: Holders) -> bool:

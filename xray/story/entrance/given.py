@@ -38,6 +38,7 @@ from xray.story.entrance.also_given import (
 )
 from xray.story.entrance.inputs import (
     OWN,
+    before_pads,
     count_arguments,
     is_beside_picture,
     is_held_inside,
@@ -190,7 +191,7 @@ def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[Tensor
     if here is None and not rest and times > 1 and ops & REPEATS:
         return whole, (f"laid out {times:,} times",)
     if here is not None or sorted(before) != sorted(after):
-        return record, ()
+        return before_pads(flow, reader, record), ()
     is_turned = before != after and ops <= TURNS | COPIES | CASTING | {"squeeze", "unsqueeze"}
     return whole, () if not is_turned else (f"axes swapped to {'×'.join(map(str, record.shape))}",)
 

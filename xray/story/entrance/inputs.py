@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CASTING,
     CHANCE,
+    FINDINGS,
     LOOKUPS,
     ONES,
     PLACING,
@@ -17,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.regrouping import LAYING, MAP, find_patches
 from xray.ir.flow.remembering import once
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.scored.visible import FILLED
@@ -47,6 +49,12 @@ OWN = "THE MODEL'S OWN NUMBERS"
 MOST_CHANNELS = 2
 """So many channels a signal has at most: left and right."""
 MOST_BEHIND = 12
+
+
+def before_pads(flow: Flow, reader: int, record: TensorRecord) -> TensorRecord:
+    """What a convolution reads, as it was before numbers were put around it (ViNT's pictures)."""
+    before = (flow.before_moves(one, maker, PADDINGS)[0] for one, maker in flow.given(reader) if one is record)
+    return next(before, record) if flow.op(reader) in FINDINGS else record
 
 
 def reads_vectors(flow: Flow, node: int) -> bool:

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     SUMS,
 )
+from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.towers import Towering
 from xray.story.exits.loss_chart import is_loss
@@ -28,7 +29,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
 
     What goes on through convolutions is no head (VITS): there, the last norm is the last, but where one convolution
     alone ends all (VibeVoice's encoder); or the last of a row of them, where there is neither (Mimi's decoder). A head
-    that reads what other towers end with too is not the tower's own, where it has one (PE-AV).
+    that reads what other towers end with too is not the tower's own, where it has one (PE-AV). None where its own ones
+    make no more than what others work on: keys and values (QCNet).
     """
     end = towering.last_layer
     reached, shared = reach_behind(flow, end, others)
@@ -40,7 +42,10 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
         bends = [place for place in reached if flow.op(place) in CURVES]
         return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
     ends = [one for one in reversed(heads) if is_last_norm(flow, towering, one) or not is_convolved(flow, one)]
-    own = next((one for one in ends if one not in shared), None)
+    taken = [one for one in ends if one not in shared and is_worked_on(flow, towering, one, reached, shared)]
+    own = next((one for one in ends if one not in shared and one not in taken), None)
+    if taken and own is None:
+        return None
     is_own = own is not None and is_linear(flow, own) and not any(is_loss(flow, one) for one in ends)
     last = own if is_own else next(iter(ends), None)
     if last is None:
@@ -53,6 +58,19 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
 def ends_all(flow: Flow, finder: int, heads: Collection[int], own: Collection[int]) -> bool:
     """Whether a convolution of a tower's own stands behind all heads, if there are any (Nemotron's diarization)."""
     return not heads or (finder in own and set(heads) <= set(flow.behind(finder, within=own.__contains__)))
+
+
+def is_worked_on(flow: Flow, towering: Towering, head: int, reached: Collection[int], shared: Collection[int]) -> bool:
+    """Whether weights work on what a head gives once it has met what other towers end with, and not in a product.
+
+    A last norm is the tower's own all the same.
+    """
+    ahead = [*flow.ahead(head, within=reached.__contains__)]
+    own = {one for one in ahead if one not in shared}
+    met = [one for one in ahead if one in shared and not own.isdisjoint(flow.makers[one])]
+    are_products = any(is_product(flow, one) for one in met)
+    is_own = are_products or is_last_norm(flow, towering, head)
+    return not is_own and any(one in shared and is_linear(flow, one) for one in ahead)
 
 
 def reach_behind(flow: Flow, end: int, others: Collection[int]) -> tuple[set[int], set[int]]:

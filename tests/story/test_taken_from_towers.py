@@ -1,0 +1,39 @@
+"""What is worked out of two towers behind both, without any attention that is known."""
+
+import pytest
+import torch
+from story.entrances import WIDTH, make_layers
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+
+class Weighed(nn.Module):
+    """Two towers; what one gives is weighed by what the other asks for, and a head may stand behind that (QCNet)."""
+
+    def __init__(self, *, has_head=True):
+        super().__init__()
+        self.words, self.others = nn.Embedding(31, WIDTH), nn.Embedding(29, WIDTH)
+        self.first, self.second = (make_layers(WIDTH, 2) for _ in range(2))
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.head = nn.Linear(WIDTH, 4) if has_head else nn.Identity()
+
+    def forward(self, ids, others):
+        x, y = self.words(ids), self.others(others)
+        for layer in self.first:
+            x = layer(x)
+        for layer in self.second:
+            y = layer(y)
+        query, key = self.query(y)[:, :, None], self.key(x)[:, None]
+        weights = (query * key).sum(-1, keepdim=True).sigmoid()
+        return self.head((weights * self.value(x)[:, None]).sum(2))
+
+
+@pytest.mark.parametrize(("has_head", "told"), [(True, 0), (False, 3)])
+def test_rows_that_a_later_head_works_on_are_no_end_of_a_tower(has_head, told):
+    torch.manual_seed(0)
+    trace = xray.trace(Weighed(has_head=has_head).eval(), torch.arange(22).view(2, 11), torch.arange(14).view(2, 7))
+
+    labels = [node.label for column in read_columns(trace) if column.exit is not None for node in column.exit.nodes]
+    assert labels == ["LINEAR"] * told
