@@ -118,7 +118,8 @@ def list_shares(
         add(flow, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         for kind, groups in list_kinds(flow, column.towering, beside):
-            add(flow, f"{name}{kind.lower()}", own, groups, len(groups), left=undrawn | unboxed)
+            left = undrawn if kind in (COMMON, AROUND) else undrawn | unboxed
+            add(flow, f"{name}{kind.lower()}", own, groups, len(groups), left=left)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(flow, f"{name}between layers", own, between, len(between))
         ways = [{*rows.nodes, rows.end} - theirs for rows in column.towering.added]
