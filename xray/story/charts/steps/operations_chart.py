@@ -27,11 +27,13 @@ from xray.story.charts.steps.operation_labels import find_laid, find_real, label
 from xray.story.charts.steps.readers import attends, find_owners, list_read_elsewhere, readers_of, reads, reads_outside
 from xray.story.charts.steps.same_weights import tell_again
 from xray.story.charts.steps.written_out import list_written_out
+from xray.story.passages.brought_numbers import EACH_CHANNEL, list_brought
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import list_shares
+from xray.story.sentences.of_parts import MADE_BESIDE
 from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, STATE_BY_PIECES, part_written
 from xray.story.streams.put_back import find_changed_in_place
@@ -63,10 +65,11 @@ def chart_operations(
     loop, looked = [node for own, _ in parted for node in own], tuple(node for _, own in parted for node in own)
     bends = name_written_bends(flow, set(nodes), loop)
     loop, written = part_written(flow, nodes, loop)
+    brought = {node: own for node in nodes if node not in loop and (own := list_brought(flow, node, nodes))}
     own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], READ_IN_TURNS)
-    labels = {**bends, **own_names, **(labels or {})}
+    labels = {**bends, **own_names, **dict.fromkeys(brought, EACH_CHANNEL), **(labels or {})}
     rounded = {node: own for node in nodes if (own := list_written_out(flow, node))}
-    folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
+    folded = {node: list_written_bend(flow, node) for node in bends} | rounded | brought | dict(folded or {})
     folded |= ({looked[-1]: looked} if looked else {}) | ({written[0]: written} if written else {})
     most = MOST_AT_ALL if is_entrance else most
     drawn = pick_steps(flow, nodes, labels, folded, loop, most, begins, end)
@@ -204,7 +207,7 @@ def make_node(
 ) -> Node:
     """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
-    is_whole |= are_alike(flow, group) or labels.get(node) == STATE_BY_PIECES
+    is_whole |= are_alike(flow, group) or labels.get(node) in (STATE_BY_PIECES, EACH_CHANNEL)
     times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
     bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
@@ -227,6 +230,8 @@ def make_node(
         end, steps = laid, (*steps, *steps_at(flow, laid))
     is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
     beneath = (*(NORMED,) * is_normed, *tell_parts(flow, node))
+    if labels.get(node) == EACH_CHANNEL:
+        beneath = (*beneath, MADE_BESIDE.format(steps=", ".join(label_step(flow, one) for one in reversed(group[1:]))))
     return Node(key, label, row, place, steps, flow.output(end), extra, told=beneath)
 
 
