@@ -50,8 +50,19 @@ class Noised(nn.Module):
         return self.end(x)
 
 
-def read(*given):
-    (column,) = read_columns(xray.trace(Noised(*given).eval(), torch.rand(2, 3, 6, 7), torch.rand(2, TIMES)))
+class Timed(Noised):
+    """The time is worked on once for all blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = nn.Sequential(nn.Linear(TIMES, TIMES), nn.SiLU(), nn.Linear(TIMES, TIMES))
+
+    def forward(self, image, time):
+        return super().forward(image, self.times(time))
+
+
+def read(*given, make=Noised):
+    (column,) = read_columns(xray.trace(make(*given).eval(), torch.rand(2, 3, 6, 7), torch.rand(2, TIMES)))
     return column
 
 
@@ -76,3 +87,12 @@ def test_numbers_of_no_channel_are_not_told_so(lay, wide):
     labels = [node.label for node in read(lay, wide).frames[0].panels[0].chart.nodes]
     assert "CONVOLUTION 3×3" in labels
     assert EACH_CHANNEL not in labels
+
+
+def test_what_is_worked_out_once_for_all_of_them_is_a_condition():
+    column = read(make=Timed)
+
+    assert sorted(node.label for node in column.condition.nodes) == ["LINEAR", "LINEAR", "SiLU", "TIME"]
+    assert column.towering.tower.conditioned == ("shifts",)
+    assert not column.towering.tower.groups[0].stages[0].norm.adaptive
+    assert list_unboxed([column]) == ()

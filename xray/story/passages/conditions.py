@@ -15,6 +15,7 @@ from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.bridges import Bridging
+from xray.story.passages.brought_numbers import list_brought
 from xray.story.passages.joined_rows import multiplies_earlier
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import list_reading_data
@@ -31,13 +32,14 @@ Way = Literal["scales", "shifts", "gates"]
 class Conditioning:
     """A tower's condition: the steps that work it out, those that scale, shift and gate by it, and what it is made of.
 
-    `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
-    that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
-    from, be it what scales and shifts norms where something does; none where one cannot be told from others of the same
-    shape, or it comes from the entrance too. Rows that `are_looked_at` scale and gate nothing: they are what attention
-    takes its keys and values of (Perceiver). `ways` are what it does to sublayers, by those arguments. Each of so many
-    `layers`, those like the first one, works out by itself, and in the same shapes, what the steps in `alone` do for
-    the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
+    `first` are the steps that work it out for the first layer that reads it; none of these is one of the tower's own
+    entrance, be it that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments
+    that it comes from, be it what scales and shifts norms where something does; none where one cannot be told from
+    others of the same shape, or it comes from the entrance too. Rows that `are_looked_at` scale and gate nothing: they
+    are what attention takes its keys and values of (Perceiver). `ways` are what it does to sublayers, by those
+    arguments. Each of so many `layers`, those like the first one, works out by itself, and in the same shapes, what the
+    steps in `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last
+    norm.
     None of another layer stands for the `untold`: these, what serves all layers, and what leads to learned layers of
     other shapes, in layers unlike the first.
     """
@@ -71,7 +73,7 @@ def find_conditioning(
     by_layer = [dict(pair for staging in layer for pair in list_readers(flow, staging)) for layer in layers]
     read = {place for own in by_layer for place in own}
     read |= set(list_modulation(flow, final)) if final is not None else set()
-    first = set(by_layer[0])
+    first = set(next(filter(None, by_layer), ()))
     gates = [node for one in bridges for node in sorted(one.nodes) if multiplies_earlier(flow, node, one.nodes)]
     read |= set(gates)
     inner = frozenset[int]().union(
@@ -193,7 +195,10 @@ def list_norm_steps(flow: Flow, nodes: Collection[int]) -> set[int]:
 
 
 def list_readers(flow: Flow, staging: Staging) -> Iterator[tuple[int, Way]]:
-    """The steps of a stage that scale, shift or gate by what stands beside the stream, each with which of these."""
+    """The steps of a stage that scale, shift or gate by what stands beside the stream, each with which of these.
+
+    For what is added to each channel, the first that works out of it what is added there.
+    """
     for norm in staging.norms:
         for node in list_modulation(flow, norm):
             yield node, "shifts" if flow.op(node) in SUMS else "scales"
@@ -201,6 +206,9 @@ def list_readers(flow: Flow, staging: Staging) -> Iterator[tuple[int, Way]]:
         gate = find_beside_gate(flow, joint.region.end, joint.region.start)
         if gate is not None:
             yield gate, "gates"
+        for node in sorted(joint.region.inner):
+            if brought := list_brought(flow, node, joint.region.inner):
+                yield brought[-1], "shifts"
     for one in staging.branches:
         if isinstance(one.branch, FeedForward) and one.branch.gates_beside:
             gate = find_rows_beside(flow, one.region, one.region.inner)

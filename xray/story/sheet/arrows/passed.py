@@ -7,7 +7,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.cards.boxless import Unsaid
-from xray.story.charts.between_chart import list_places
+from xray.story.charts.between_chart import LEFT_OUT, list_places
 from xray.story.charts.chart import Chart, Node
 from xray.story.sentences.of_ways_past import describe_passed
 from xray.story.sheet.arrows.proof import list_charts, list_taken, put_charts
@@ -36,14 +36,25 @@ def tell_column(column: Column, unsaid: Unsaid, made: dict[int, set[int]]) -> Co
 
 
 def tell_chart(flow: Flow, chart: Chart, left: Collection[int], made: Collection[int]) -> Chart:
-    """A chart, each box of which says what of the steps that are `left` works on what is `made` before it."""
+    """A chart, each box of which says what of the steps that are `left` works on what is `made` before it.
+
+    What boxes of other charts are led to as well is on the way to none: a condition of all layers (Kandinsky 3).
+    """
+    own = set[int]().union(*(list_places(flow, node) for node in chart.nodes))
+    left = {step for step in left if own.issuperset(list_taking(flow, step, made))}
     nodes = [(node, list_passed(flow, node, left, made)) for node in chart.nodes]
     return replace(chart, nodes=tuple(replace(node, told=(*node.told, told)) if told else node for node, told in nodes))
 
 
+def list_taking(flow: Flow, step: int, made: Collection[int]) -> set[int]:
+    """The steps among those that are `made` to which one leads over no other of them."""
+    ahead = flow.ahead(step, within=lambda one: one == step or one not in made)
+    return {reader for one in ahead for reader in flow.leaf_readers(one) if reader in made}
+
+
 def list_passed(flow: Flow, node: Node, left: Collection[int], made: Collection[int]) -> str:
     """What a box says of the steps that are `left` by which it reads what was made before, by no other box."""
-    if node.is_given or node.form != "box":
+    if node.is_given or node.form != "box" or node.key.startswith(LEFT_OUT):
         return ""
     own = list_places(flow, node)
     first = {maker for step in own for maker, _ in list_taken(flow, step)} - own
