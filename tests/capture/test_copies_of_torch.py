@@ -87,7 +87,7 @@ class Lifted(nn.Module):
 
     def raised_linear(self, input, lift):
         if has_torch_function((input, self.weight)):
-            return handle_torch_function(raised_linear, (input, self.weight), input)  # noqa: F821  # not there
+            return handle_torch_function(raised_linear, (input, self.weight), input)  # type: ignore[name-defined]  # noqa: F821
         return (input @ self.weight.mT) * lift
 
     def forward(self, x):
