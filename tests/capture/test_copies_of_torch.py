@@ -76,3 +76,31 @@ def test_a_changed_copy_runs_and_not_what_it_was_copied_of(copy, name, inside):
     assert torch.equal(made[0], expected)
     (block,) = [step for step in trace.steps if step.depth == 1 and step.op == name]
     assert [step.op for step in trace.steps if step.parent == block.id] == inside
+
+
+class Lifted(nn.Module):
+    """A copy that became a method, and hands itself on by a name that is no more (HRFormer's attention)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(5, 3))
+
+    def raised_linear(self, input, lift):
+        if has_torch_function((input, self.weight)):
+            return handle_torch_function(raised_linear, (input, self.weight), input)  # type: ignore[name-defined]  # noqa: F821
+        return (input @ self.weight.mT) * lift
+
+    def forward(self, x):
+        return self.raised_linear(x, 2.0)
+
+
+def test_a_copy_that_became_a_method_runs_by_a_name_that_is_not_there_afterwards():
+    model, x = Lifted(), torch.rand(2, 3)
+    expected = model(x)
+
+    trace = xray.trace(model, x)
+
+    (block,) = [step for step in trace.steps if step.op == "raised_linear"]
+    assert [step.op for step in trace.steps if step.parent == block.id] == ["transpose", "mm", "mul"]
+    assert "raised_linear" not in globals()
+    assert torch.equal(model(x), expected)

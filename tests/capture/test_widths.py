@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from story.charts.test_parts_of_a_cut import WIDTH as NEAR_WIDTH
+from story.charts.test_parts_of_a_cut import NearAndFar
 from torch import nn
 
 import xray
@@ -326,3 +328,11 @@ def test_a_head_called_after_words_has_no_vocabulary_where_no_table_is_looked_up
     trace = xray.trace(Classifying().eval(), torch.rand(2, 7, 5))
 
     assert not [step for step in trace.steps for record in step.outputs if "vocab" in record.axes]
+
+
+def test_numbers_that_queries_and_keys_are_summed_over_are_no_width_of_values_alone():
+    trace = xray.trace(nn.Sequential(NearAndFar(), NearAndFar()), torch.rand(2, 12, NEAR_WIDTH))
+
+    words = {step.op: step.outputs[0].axes[-1] for step in trace.steps if step.path.startswith("0")}
+    assert words["normalize"] == "d_k"
+    assert "d_v" not in {word for step in trace.steps for one in step.outputs for word in one.axes}

@@ -80,3 +80,17 @@ def test_a_kernel_is_told_where_all_that_stand_as_one_have_it(kernels, told):
     text = " ".join(run.text for line in lines for run in line)
     assert re.search(rf"× 60 sizes *{told} 2 ×", text)
     assert "11–70 parameters" in text
+
+
+@pytest.mark.parametrize(("grows", "told"), [(1, "× 60 sizes"), (0, "× 60 settings")])
+def test_neighbours_that_differ_in_settings_alone_have_no_several_sizes(grows, told):
+    steps, source = [], ""
+    for number in range(60):
+        block = layer(f"net.layer{number}", source, ("eq",), (2, 7 + number * grows), params=11)
+        steps += [block[0], replace(block[1], settings={"other": number})]
+        source = steps[-1].id
+    one_pass = model_of(*steps)
+    plan = plan_blocks(one_pass, Choice(depth=1))
+    lines = describe_item(Drawn(PassGroup((one_pass,), (1,)), 0, plan, {}, {}), plan.nodes[0])
+
+    assert told in " ".join(run.text for line in lines for run in line)

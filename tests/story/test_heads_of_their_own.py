@@ -120,4 +120,26 @@ def test_heads_in_windows_of_two_shapes_are_all_counted_and_no_window_is_told():
     found = [one for one in anatomy(trace).towers[0].branches if isinstance(one, Attention)]
 
     assert {(one.heads, one.window, one.partial) for one in found} == {(4, None, True)}
-    assert "Windows" not in " ".join(lines_of(compose_poster(trace, text_width)))
+    assert [one.rolled for one in found] == [False, True]  # each rolls its own rows, and these back
+    assert "Windows:" not in " ".join(lines_of(compose_poster(trace, text_width)))
+
+
+class Between(Crossed):
+    """The same, but the second half looks at means of its windows, which have looked at all rows of these (GRL)."""
+
+    def look(self, sizes, *three):
+        if sizes == (2, 8):
+            return super().look(sizes, *three)
+        q, k, v = (one.flatten(1, 2).unflatten(-1, (2, 4)).transpose(1, 2) for one in three)
+        means = q.unflatten(2, (-1, 4)).mean(3)
+        found = (means @ k.transpose(-2, -1) * 0.5).softmax(-1) @ v
+        found = (q @ means.transpose(-2, -1) * 0.5).softmax(-1) @ found
+        return found.transpose(1, 2).reshape(-1, 8, 8, 8)
+
+
+def test_a_window_is_not_all_that_a_place_sees_where_others_look_through_rows_between():
+    trace = xray.trace(nn.Sequential(*map(Between, (False, True, False, True))), torch.rand(2, 64, 16))
+    found = [one for one in anatomy(trace).towers[0].branches if isinstance(one, Attention)]
+
+    assert [(one.window, one.rolled) for one in found] == [(None, False), (None, True)]
+    assert "no more than" not in " ".join(lines_of(compose_poster(trace, text_width)))

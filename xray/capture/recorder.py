@@ -19,6 +19,7 @@ from xray.capture.axes.structure import name_axes_by_structure
 from xray.capture.caches import find_kept, list_parts
 from xray.capture.calls import OpenCall, Seen, describe_error
 from xray.capture.collectives import CollectiveMode
+from xray.capture.copied_methods import name_copied_methods
 from xray.capture.freezing import Links
 from xray.capture.journal import Journal, Lane
 from xray.capture.kernels.fast_path import may_take_fast_path, step_aside
@@ -142,6 +143,7 @@ class Recorder:
             hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
             hooks.enter_context(run_scripts_as_written())
+            hooks.enter_context(name_copied_methods(self._root))
             hooks.enter_context(OperationMode(self._operator))
             if self._has_ranks:
                 hooks.enter_context(

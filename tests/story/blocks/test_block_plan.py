@@ -146,7 +146,7 @@ def test_layers_that_differ_in_size_only_stand_once_where_they_are_many():
         source = steps[-1].id
     plan = plan_blocks(model_of(*steps))
     frame = plan.items[0].inside[0]
-    assert (frame.count, frame.is_alike) == (200, False)
+    assert (frame.count, frame.differ) == (200, "sizes")
     first = plan.variants[plan.tree.places["net.layer0.part0#0"]]
     assert [step.outputs[0].shape for step in first[::199]] == [(2, 7), (2, 206)]
 
@@ -162,7 +162,7 @@ def test_layers_that_do_not_differ_are_not_said_to_where_many_neighbours_do():
         steps += layer(f"net.last{number}", source, ("sin",), shape=(2, 7 + number))
         source = steps[-1].id
     inside = plan_blocks(model_of(*steps), Choice(depth=1)).items[0].inside
-    assert [(item.count, item.is_alike) for item in inside if item.count > 1] == [(3, True), (9, False)]
+    assert [(item.count, item.differ) for item in inside if item.count > 1] == [(3, ""), (9, "sizes")]
 
 
 def test_very_many_unlike_steps_are_gathered():

@@ -147,6 +147,21 @@ def test_what_no_data_made_is_said_to_name_what_is_picked_where_it_does_and_not_
     assert pieces(plan_blocks(model_of(start, *steps, end, shape=WIDE))) == [("bundle", told)]
 
 
+@pytest.mark.parametrize(("op", "told"), [("arange", ["made of no data"]), ("tensor", [])])
+def test_ids_that_a_model_makes_of_a_text_are_data(op, told):
+    start = projected()
+    ids = shaped(call("net.ids", op, [], parent="net#0"), (5, 7), role="ids")
+    read = call("net.read", "embedding", [ids.id, start.id], parent="net#0")
+    steps, source = [shaped(read, (5, 7), (5, 7), WIDE)], ids.id
+    for number in range(4):
+        steps.append(shaped(call("net.grown", "add", [source], parent="net#0", number=number), (5, 7), (5, 7)))
+        source = steps[-1].id
+    end = shaped(call("net.end", "mul", [start.id, source], parent="net#0"), WIDE, WIDE, (5, 7))
+
+    found = [words for _, words in pieces(plan_blocks(model_of(start, ids, *steps, end, shape=WIDE)))]
+    assert found == told
+
+
 def test_a_product_with_a_learned_table_is_no_turn():
     start = projected()
     steps = spell_turn(start.id)

@@ -82,6 +82,7 @@ class AttentionNamer:
             if is_told and rank == 4 and len(step.inputs[skip + 1].shape) == 4:
                 self.name_key_heads(at.ins[skip + 1] + 1, step.inputs[skip + 1])
             return is_told
+        self.d_k = step.inputs[skip].shape[-1]  # values of as many numbers are as wide as keys (TransNeXt's windows)
         return False
 
     def name_equation(self, step: Step, lengths: Mapping[int, str]) -> bool:

@@ -243,8 +243,7 @@ def describe_times(item: Item) -> Line:
     """How many neighbours an item stands for."""
     if item.count < 2:
         return ()
-    differ = "" if item.is_alike else " sizes"
-    return (Run(f"  × {item.count:,}{differ}", 15, "text", "black"),)
+    return (Run(f"  × {item.count:,} {item.differ}".rstrip(), 15, "text", "black"),)
 
 
 def describe_role(drawn: Drawn, item: Item) -> list[Line]:

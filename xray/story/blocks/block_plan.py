@@ -13,7 +13,7 @@ from functools import cached_property
 
 from xray.ir.trace import Pass, Step
 from xray.story.blocks.bundles import Slot, bundle_slots, gather_pieces
-from xray.story.blocks.items import NOBODY, Item, ItemKind, Plan, assign
+from xray.story.blocks.items import NOBODY, Differ, Item, ItemKind, Plan, assign
 from xray.story.blocks.opening import Choice, Openness
 from xray.story.blocks.pieces import IDLE, Piece, mark_places
 from xray.story.blocks.repeats import find_repeats, portray_steps
@@ -148,7 +148,7 @@ class Planner:
         heads, tree = slot.heads, self.tree
         steps = tuple(tree.steps[place] for place in heads)
         length = tree.ends[heads[-1]] - heads[0]
-        whole = (heads[0], length, slot.count, slot.is_alike)
+        whole = (heads[0], length, slot.count, slot.differ)
         if slot.is_bundle:
             return self.node("bundle", steps, *whole, last=tree.steps[heads[-1]], piece=slot.piece)
         if len(heads) > 1:
@@ -174,12 +174,12 @@ class Planner:
         first: int,
         length: int,
         count: int,
-        is_alike: bool,
+        differ: Differ,
         *,
         last: Step,
         piece: Piece | None = None,
     ) -> Item:
-        item = Item(kind, len(self.nodes), heads, first, length, count, is_alike, (), last, piece)
+        item = Item(kind, len(self.nodes), heads, first, length, count, differ, (), last, piece)
         self.nodes.append(item)
         return item
 
@@ -207,9 +207,18 @@ class Planner:
             slots += [Slot((place,)) for place in neighbours[at : run.start]]
             heads = tuple(neighbours[run.start : run.start + run.period])
             looks = [self.portraits[place] for place in neighbours[run.start : run.end]]
-            slots.append(Slot(heads, run.count, is_alike=looks == looks[: run.period] * run.count))
+            is_alike = looks == looks[: run.period] * run.count
+            slots.append(Slot(heads, run.count, differ="" if is_alike else self.tell_difference(heads, run.count)))
             at = run.end
         return slots + [Slot((place,)) for place in neighbours[at:]]
+
+    def tell_difference(self, heads: Sequence[int], count: int) -> Differ:
+        """In what neighbours differ that stand `count` times in a row: in sizes, or in settings alone."""
+        length = self.tree.ends[heads[-1]] - heads[0]
+        starts = (heads[0] + number * length for number in range(count))
+        units = (self.tree.steps[start : start + length] for start in starts)
+        sizes = {tuple(one.shape for step in unit for one in (*step.inputs, *step.outputs)) for unit in units}
+        return "sizes" if len(sizes) > 1 else "settings"
 
 
 def is_mere_wrapper(inside: Sequence[Item]) -> bool:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
 from xray.ir.trace import Step
+from xray.story.blocks.items import Differ
 from xray.story.blocks.pieces import FEWEST_NUMBERS, IDLE, Piece, join_pieces
 from xray.story.blocks.tree import Tree
 from xray.story.wording import spell_steps
@@ -27,7 +28,7 @@ class Slot:
 
     heads: tuple[int, ...]
     count: int = 1
-    is_alike: bool = True
+    differ: Differ = ""
     is_bundle: bool = False
     piece: Piece | None = None
 

@@ -84,15 +84,24 @@ def find_dependence(flow: Flow) -> tuple[int, ...]:
         if record.role not in ("ids", "mask")
     }
     chances = {op for op in {step.op for step in flow.steps} if op.startswith(CHANCES) or op in DROPOUTS}
+    written = list_written(flow)
     found: list[int] = []
     for place, step in enumerate(flow.steps):
         most = DATA if step.error or step.op in chances or (step.params and flow.is_leaf(place)) else NOTHING
+        most = max(most, IDS * (place in written))
         for record, maker in flow.given(place):
             if most == DATA:
                 break
             most = max(most, read_outside(record, outer) if maker is None else found[maker])
         found.append(most)
     return tuple(found)
+
+
+def list_written(flow: Flow) -> set[int | None]:
+    """The steps that make a tensor of Python's numbers, by which rows are looked up: those of words, say."""
+    first = (flow.makers[place][:1] for place in range(len(flow.steps)) if flow.op(place) in LOOKUPS)
+    looked = {flow.carried_from(maker) for made in first for maker in made}
+    return {place for place in looked if place is not None and flow.op(place) in ("tensor", "as_tensor")}
 
 
 def read_outside(record: TensorRecord, outer: set[tuple[tuple[int, ...], str]]) -> int:

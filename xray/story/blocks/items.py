@@ -10,6 +10,8 @@ from xray.story.blocks.tree import Tree
 NOBODY = -1
 
 ItemKind = Literal["step", "closed", "open", "group", "bundle"]
+Differ = Literal["", "sizes", "settings"]
+"""In what neighbours differ that stand once for several: in nothing, in sizes, or in settings alone."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class Item:
 
     A "step" is a single operation, a "closed" block one node for all inside it, an "open" block a frame around its
     `inside`; a "group" is a frame around neighbours that repeat together, a "bundle" one node for neighbours that are
-    too many to be shown. `heads` are the neighbours themselves, of the first time where `count` times the same follow;
-    if not `is_alike`, the others differ in size. `number` tells the items that are nodes apart, NOBODY for frames.
+    too many to be shown. `heads` are the neighbours themselves, of the first time where `count` times the same follow,
+    be it that they `differ` in sizes or settings. `number` tells the items that are nodes apart, NOBODY for frames.
     `piece` is what a closed block or a bundle is, where a reader knows that by one word.
     """
 
@@ -29,7 +31,7 @@ class Item:
     first: int
     length: int
     count: int = 1
-    is_alike: bool = True
+    differ: Differ = ""
     inside: tuple["Item", ...] = ()
     last: Step | None = None
     piece: Piece | None = None
@@ -80,7 +82,7 @@ def assign(item: Item, tree: Tree, owners: list[int], shown: list[int], variants
         start = first + number * item.length
         owners[start : start + item.length] = owners[first:behind]
         shown[start : start + item.length] = shown[first:behind]
-    if not item.is_alike:
+    if item.differ:
         for place in range(first, behind):
             if shown[place] == place:
                 variants[place] = tuple(tree.steps[place + number * item.length] for number in range(item.count))

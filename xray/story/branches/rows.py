@@ -217,7 +217,7 @@ def rolls_any(flow: Flow, nodes: Iterable[int]) -> bool:
 def is_rolled(flow: Flow, site: Site, region: Region) -> bool:
     """Whether queries, keys and values are of places that were rolled alike, and what they find is rolled back."""
     query, key, value = (count_rolled(flow, side.nodes) for side in read_sides(flow, site, region))
-    back = count_rolled(flow, [node for node in region.inner if node > site.weighted_sum])
+    back = count_rolled(flow, flow.ahead(site.weighted_sum, within=region.inner.__contains__))
     return bool(query) and query == key == value == {axis: -far for axis, far in back.items()}
 
 

@@ -131,11 +131,13 @@ def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
 def have_unlike_windows(flow: Flow, sites: Sequence[Site]) -> bool:
     """Whether attentions side by side cut their places into windows of several shapes (CSWin, CAT).
 
-    Then what one of them sees is not all that a place sees.
+    Then what one of them sees is not all that a place sees. Those that only make what another one weighs, as of rows
+    between (GRL's anchors), stand beside none.
     """
-    ways = {tuple(flow.output(node).shape for node in sorted(one.query.nodes)) for one in sites}
-    joins = {find_join(flow, one.weighted_sum) for one in sites}
-    return len(ways) > 1 and len(joins) == 1 and None not in joins
+    join = find_join(flow, sites[0].weighted_sum)
+    beside = [one for one in sites if find_join(flow, one.weighted_sum) == join]
+    ways = {tuple(flow.output(node).shape for node in sorted(one.query.nodes)) for one in beside}
+    return join is not None and len(ways) > 1
 
 
 def list_found(flow: Flow, join: int) -> list[set[int]]:

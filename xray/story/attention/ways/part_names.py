@@ -225,6 +225,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
         return spell_steps(flow, part.nodes) + of
     if part.kind == "norm" and not narrow and flow.op(part.nodes[-1]).startswith("batch_norm"):
         return label_step(flow, part.nodes[-1])
+    if part.kind == "norm" and narrow and joins_unnormed(flow, part):
+        return spell_steps(flow, part.nodes) + of
     if part.kind == "norm":
         where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
         return f"NORM {where}{letters}"
@@ -344,10 +346,11 @@ def parts_rows(flow: Flow, part: Part) -> bool:
     return is_plain or len({one.shape for one in outputs}) > 1
 
 
-def narrows_rows(flow: Flow, part: Part) -> bool:
-    """Whether a part leaves of each row some numbers alone, and others go on elsewhere."""
-    given = flow.steps[part.nodes[0]].inputs
-    return parts_rows(flow, part) and given[0].shape[-1] > part.record.shape[-1]
+def joins_unnormed(flow: Flow, part: Part) -> bool:
+    """Whether a norm works on one piece of rows alone, and puts the other one beside it again (TransNeXt's values)."""
+    cuts = {node for node in part.nodes if flow.op(node) in SPLITTERS}
+    joined = [maker for node in part.nodes if flow.op(node) in SIDE_BY_SIDE for maker in flow.makers[node]]
+    return any(flow.carried_from(maker, CARRYING - SPLITTERS) in cuts for maker in joined)
 
 
 def count_parts(flow: Flow, part: Part) -> int:

@@ -139,7 +139,9 @@ def joins_own_norm(flow: Flow, node: int) -> bool:
     """Whether a step puts what a norm gives beside what that norm reads (A.X K2)."""
     makers = flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ()
     norms = [norm for maker in makers if maker is not None and (norm := find_any_norm(flow, maker)) is not None]
-    return any(not {*flow.makers[min(norm.nodes)]}.isdisjoint(makers) for norm in norms)
+    joined = {(record.output, maker) for record, maker in flow.given(node)}
+    read = ((record.output, maker) for norm in norms for record, maker in flow.given(min(norm.nodes)))
+    return any(one in joined for one in read if one[1] is not None)
 
 
 def last_reader(flow: Flow, nodes: Collection[int]) -> int:

@@ -15,6 +15,7 @@ from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import MULTIPLIED, SQUARE
+from xray.story.attention.ways.part_names import AND_MORE
 from xray.story.attention.zeroed import find_zeroing
 from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
@@ -41,7 +42,7 @@ def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention
             node = replace(node, steps=tuple(step for step in node.steps if step.id not in gates))
         told: tuple[str, ...] = ()
         if node.key.startswith("linear") and any(step.id in gates for step in node.steps):
-            told = ("and the gate",)
+            node, told = replace(node, label=node.label.removesuffix(AND_MORE)), ("and the gate",)
         if node.key.startswith("linear") and any(step.id in asking for step in node.steps):
             told = (*told, "the other Q")
         if branch.pieces and any(cuts_pieces(flow, site, step, branch.pieces) for step in node.steps):

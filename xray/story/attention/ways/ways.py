@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, SIDE_BY_SIDE, WRITES
+from xray.ir.flow.remembering import once
 from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
@@ -26,9 +28,10 @@ from xray.story.attention.ways.part_names import (
     leads_to_linear,
     makes,
     name_part,
-    narrows_rows,
+    parts_rows,
 )
 from xray.story.body.stages import Branching
+from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands.sides import Side, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
@@ -292,7 +295,8 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     made = letter * makes(flow, part, lane.side)
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     factor = name_scaling(flow, part, width)
-    is_more = any(narrows_rows(flow, one) for one in lane.parts[lane.parts.index(part) + 1 :])
+    is_more = makes_more(flow, lane, lane.parts.index(part))
+    label = label_part(flow, part, letter, narrow=True, made=made, is_waist=is_waist)
     chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
@@ -300,7 +304,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         if by_place
         else f"{letter} {factor}"
         if factor
-        else label_part(flow, part, letter, narrow=True, made=made, is_waist=is_waist) + AND_MORE * is_more,
+        else label + AND_MORE * (is_more and label.endswith(letter)),
         row,
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),
@@ -308,6 +312,41 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         "" if chosen is None else describe_params(flow, *part.nodes),
         told=() if chosen is None else (CHOSEN.format(chosen=chosen[0], experts=chosen[1]),),
     )
+
+
+def makes_more(flow: Flow, lane: Lane, place: int) -> bool:
+    """Whether a part of a way makes more than that takes; not known where something else is put beside it later."""
+    own, later = lane.side.nodes | list_ways(flow), lane.parts[place + 1 :]
+    if not any(leaves_more(flow, one, own) for one in later):
+        return False
+    joins = (node for one in later for node in one.nodes if flow.op(node) in SIDE_BY_SIDE)
+    joined = {maker for node in joins for maker in flow.makers[node] if maker is not None}
+    end = lane.parts[place].nodes[-1]
+    return all(end in flow.behind(maker, within=own.__contains__) for maker in joined)
+
+
+def leaves_more(flow: Flow, part: Part, way: Collection[int]) -> bool:
+    """Whether a part leaves some numbers of each row alone, or one piece of several, and others go elsewhere."""
+    given = flow.steps[part.nodes[0]].inputs
+    is_narrowed = parts_rows(flow, part) and given[0].shape[-1] > part.record.shape[-1]
+    return is_narrowed or any(hands_elsewhere(flow, node, way) for node in part.nodes)
+
+
+def hands_elsewhere(flow: Flow, cut: int, way: Collection[int]) -> bool:
+    """Whether a step cuts what it is given into pieces alike, of which a way takes some, and steps beside it others."""
+    if flow.op(cut) not in SPLITTERS or len({piece.shape for piece in flow.steps[cut].outputs}) > 1:
+        return False
+    readers = [(one, record) for one in flow.leaf_readers(cut) for record, maker in flow.given(one) if maker == cut]
+    taken = {record.output for one, record in readers if one in way}
+    return bool(taken) and any(record.output not in taken for _, record in readers)
+
+
+@once
+def list_ways(flow: Flow) -> frozenset[int]:
+    """The steps on the ways of all queries, keys and values, with those that read these at last."""
+    ways = ((*site.query.nodes, *site.key.nodes, *site.value.nodes) for site in list_sites(flow))
+    ends = {end for site in list_sites(flow) for end in (site.scores, site.weighted_sum)}
+    return frozenset(ends.union(*ways))
 
 
 def name_scaling(flow: Flow, part: Part, width: int = 0) -> str:
