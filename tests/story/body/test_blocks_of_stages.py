@@ -112,8 +112,8 @@ def test_blocks_of_two_classes_that_each_mix_places_are_a_layer_each():
 
 
 def test_blocks_of_a_sum_each_are_layers_together_as_their_classes_come_again():
-    turn = [ConvolutionPart, AttentionPart, FeedForwardPart]
-    lists = [[Near, Near], [Near, Near, *turn, *turn, Near], turn * 2]
+    turn: list[type[nn.Module]] = [ConvolutionPart, AttentionPart, FeedForwardPart]
+    lists: list[list[type[nn.Module]]] = [[Near, Near], [Near, Near, *turn, *turn, Near], turn * 2]
     (tower,) = read(Staged(*([part() for part in one] for one in lists)).eval(), rows()).towers
 
     found = {number: len(group.stages) for group in tower.groups for number in group.layers}
