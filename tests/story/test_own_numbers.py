@@ -135,7 +135,7 @@ class OfOne(nn.Module):
 
 def test_a_table_in_which_a_fixed_number_is_looked_up_stands_at_the_foot():
     model = Asks()
-    model.places = OfOne()
+    model.add_module("places", OfOne())
     trace = xray.trace(model.eval(), torch.rand(7, 1, 12))
     *_, (table,) = [column.entrance.nodes for column in read_columns(trace) if column.entrance is not None]
 

@@ -81,11 +81,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
     given = [(kind, step_past_join(flow, drawn, *one)) for kind, one in given]
-    given = [
-        (kind, one)
-        for kind, one in given
-        if kind is not None or not (is_held(flow, drawn, *one) or is_code(flow, *one))
-    ]
+    held = [is_held(flow, drawn, *one) or is_code(flow, *one) for _, one in given]
+    given = [one for one, is_own in zip(given, held, strict=True) if one[0] is not None or not is_own]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
         return count_once(flow, add_learned(flow, chart, *begun))
