@@ -122,6 +122,27 @@ def test_a_table_added_to_zeros_does_not_come_in():
     assert tell(trace).count("Vectors come in") == 1
 
 
+class OfOne(nn.Module):
+    """A row of a table, looked up by a number of the model's own, with a 0 beside it (DN-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.known = nn.Embedding(5, 11)
+
+    def forward(self, zeros):
+        return torch.cat((self.known(torch.tensor(3)).repeat(POINTS, 1, 1), zeros[..., :1]), -1)
+
+
+def test_a_table_in_which_a_fixed_number_is_looked_up_stands_at_the_foot():
+    model = Asks()
+    model.add_module("places", OfOne())
+    trace = xray.trace(model.eval(), torch.rand(7, 1, 12))
+    *_, (table,) = [column.entrance.nodes for column in read_columns(trace) if column.entrance is not None]
+
+    assert (table.label, table.record.shape) == ("LOOKUP IN 5 ROWS", (11,))
+    assert "LOOKUP IN 5 ROWS" in tell(trace)
+
+
 class Joins(nn.Module):
     """Two inputs of one size, end to end, through one linear layer (VQ-BeT), or side by side (SAITS)."""
 

@@ -137,6 +137,30 @@ class OfFewerKeys(Attends):
         return self.cut(self.query(x)), key, value
 
 
+class LaysBeside(Attends):
+    """The heads of three linear layers side by side in queries and keys: cut, joined, laid flat and cut (DN-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.more = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def cut(self, x):
+        return x.transpose(0, 1).reshape(PLACES, BATCH * HEADS, -1).transpose(0, 1)
+
+    def join(self, found):
+        return found.transpose(0, 1).reshape(PLACES, BATCH, WIDTH).transpose(0, 1)
+
+    def lay(self, *made):
+        return self.cut(torch.cat([one.view(BATCH, PLACES, HEADS, D_K) for one in made], -1).flatten(2))
+
+    def make(self, x):
+        query, key = (
+            self.lay(first(x), *(one(x) for one in more))
+            for first, more in ((self.query, self.more[:2]), (self.key, self.more[2:]))
+        )
+        return query, key, self.cut(self.value(x))
+
+
 def record(make):
     torch.manual_seed(0)
     layers = [one for _ in range(2) for one in (make(), Thinks())]
@@ -151,6 +175,13 @@ def test_key_heads_are_as_many_as_heads_where_something_else_is_shared(make):
     assert "HEADS Q" in told
     assert GROUPED not in told
     assert SHARED not in told
+
+
+def test_keys_that_several_layers_make_together_are_not_counted_by_one_of_these():
+    trace, told = record(LaysBeside)
+    heads = {(one.heads, one.d_k) for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention)}
+
+    assert (heads, GROUPED in told) == ({(HEADS, 3 * D_K)}, False)
 
 
 def test_a_key_head_that_all_queries_share_is_told():

@@ -72,7 +72,7 @@ def test_a_part_of_an_axis_is_a_window():
 def test_rows_that_ask_alone_are_not_told_to_look_at_every_other():
     trace = read_trace(Along(2), Along(2, asking=CLASSES))
 
-    assert tell_attentions(trace)[-1] == "Places look at those that they may see."
+    assert tell_attentions(trace)[-1] == "Places look at other places."
 
 
 def test_a_closed_box_says_how_many_places_look_at_each_other_along_its_axis():

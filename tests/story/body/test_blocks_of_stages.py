@@ -111,6 +111,15 @@ def test_blocks_of_two_classes_that_each_mix_places_are_a_layer_each():
     assert tower.layers == 8
 
 
+def test_blocks_of_a_sum_each_are_layers_together_as_their_classes_come_again():
+    turn: list[type[nn.Module]] = [ConvolutionPart, AttentionPart, FeedForwardPart]
+    lists: list[list[type[nn.Module]]] = [[Near, Near], [Near, Near, *turn, *turn, Near], turn * 2]
+    (tower,) = read(Staged(*([part() for part in one] for one in lists)).eval(), rows()).towers
+
+    found = {number: len(group.stages) for group in tower.groups for number in group.layers}
+    assert [found[number] for number in range(tower.layers)] == [1, 1, 1, 1, 3, 3, 1, 3, 3]
+
+
 def test_a_residual_convolution_of_no_list_before_all_blocks_is_no_layer():
     (tower,) = read(Stemmed().eval(), torch.rand(2, 3, SIDE, SIDE)).towers
 

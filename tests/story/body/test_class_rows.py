@@ -116,7 +116,7 @@ def test_no_place_is_told_to_look_at_every_other_where_some_rows_alone_are_taken
     (tower,) = xray.anatomy(xray.trace(model, torch.rand(BATCH, TIMES + PLACES, 7))).towers
 
     told = {describe_stage(tower, stage) for group in tower.groups for stage in group.stages}
-    assert told == {"Places look at those that they may see.", "Each place alone, wider and back."}
+    assert told == {"Places look at other places.", "Each place alone, wider and back."}
 
 
 class ClassLooks(nn.Module):

@@ -124,7 +124,7 @@ def test_keys_that_a_convolution_makes_fewer_are_told():
 
 
 def test_no_place_looks_at_every_other_where_there_are_fewer_keys():
-    assert station_of(AsksSome) == "Places look at those that they may see."
+    assert station_of(AsksSome) == "Places look at other places."
 
 
 class SomeAsk(Asks):
@@ -138,7 +138,7 @@ class SomeAsk(Asks):
 
 
 def test_places_that_look_at_none_are_not_told_to_look_at_every_other():
-    assert station_of(SomeAsk) == "Places look at those that they may see."
+    assert station_of(SomeAsk) == "Places look at other places."
 
 
 class HalvesGather(nn.Module):
@@ -162,4 +162,4 @@ class HalvesGather(nn.Module):
 
 
 def test_keys_that_each_half_of_the_heads_gathers_otherwise_are_not_told_of_one_half():
-    assert station_of(HalvesGather) == "Places look at those that they may see."
+    assert station_of(HalvesGather) == "Places look at other places."

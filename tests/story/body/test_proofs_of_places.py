@@ -121,7 +121,7 @@ def test_places_where_heads_would_stand_are_none():
 def test_no_place_of_a_window_looks_at_every_other():
     _, station, _ = read(Beside)
 
-    assert station == "Places look at those that they may see."
+    assert station == "Places look at other places."
 
 
 def test_scores_that_are_kept_are_written_nowhere():

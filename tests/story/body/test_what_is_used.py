@@ -58,6 +58,23 @@ def test_what_is_not_drawn_is_named_and_nothing_else():
     assert told in xray.render(xray.trace(Words(heads=3, every=2), IDS), "svg")
 
 
+class OfOneTask(Words):
+    """One row of a table of many is added, by its number: that of the task at hand (IPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tasks = nn.Embedding(6, WIDTH)
+
+    def forward(self, given):
+        return self.heads[0](self.layers(self.words(given) + self.tasks.weight[1]))
+
+
+def test_rows_of_a_table_are_not_used_where_one_alone_is_taken_by_its_number():
+    found = xray.anatomy(xray.trace(OfOneTask(), IDS))
+
+    assert found.active_params == found.params - SPARE - 5 * WIDTH
+
+
 class Extended(Words):
     """A part is asked for what it may add to the words, and has nothing to add (Phi-4 multimodal)."""
 

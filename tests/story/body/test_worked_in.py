@@ -12,6 +12,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.body.reading import are_worked_in, read_pass
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 PAIR = 11
 
@@ -262,3 +263,56 @@ def test_streams_whose_rows_go_through_the_same_layers_end_to_end_are_two_towers
     assert [tower.layers for tower in xray.anatomy(trace).towers] == [3, 3]
     assert labels[:5] == ["LAYER NORM", "END TO END", "LINEAR + GELU", "LINEAR", "5 OF 18 ROWS"]
     assert "13 OF 18 ROWS" in labels[5:]
+
+
+class OfTime(nn.Module):
+    """Norms of two streams whose rows are scaled, shifted and gated, and sublayers of one of them or of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH, elementwise_affine=False)
+        self.look = nn.MultiheadAttention(WIDTH, 3, batch_first=True)
+
+    def begin(self, x, told):
+        scale, shift, gate = told.chunk(3, dim=-1)
+        return self.norm(x) * (1 + scale) + shift, gate
+
+    def forward(self, many, told, few=None, told_few=None):
+        rows, gate = self.begin(many, told)
+        if few is None:
+            return many + gate * self.look(rows, rows, rows, need_weights=False)[0]
+        others, of_few = self.begin(few, told_few)
+        both = torch.cat([others, rows], dim=1)
+        first, second = self.look(both, both, both, need_weights=False)[0].split([few.shape[1], many.shape[1]], dim=1)
+        return many + gate * second, few + of_few * first
+
+
+class OfNoTime(nn.Module):
+    """Streams that go through layers of their own, then through layers end to end; one is told of time 0 (FLUX.3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(7, WIDTH)
+        self.time = nn.Sequential(nn.Linear(1, WIDTH), nn.SiLU(), nn.Linear(WIDTH, WIDTH))
+        self.tell, self.tell_few = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 3 * WIDTH)
+        self.own, self.of_few, self.shared = (nn.ModuleList(OfTime() for _ in range(count)) for count in (2, 2, 3))
+
+    def forward(self, many, few, time):
+        many, few = self.first(many), self.second(few)
+        told, told_few = self.tell(self.time(time)), self.tell_few(self.time(torch.zeros(BATCH, 1, 1)))
+        for own, of_few in zip(self.own, self.of_few, strict=True):
+            few, many = of_few(few, told_few), own(many, told)
+        for layer in self.shared:
+            many, few = layer(many, told, few, told_few)
+        return many
+
+
+def test_streams_of_own_layers_that_go_through_others_end_to_end_are_two_towers():
+    given = torch.rand(BATCH, 13, WIDTH), torch.rand(BATCH, 5, 7), torch.rand(BATCH, 1, 1)
+    trace = xray.trace(OfNoTime().eval(), *given)
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
+
+    assert [tower.layers for tower in xray.anatomy(trace).towers] == [5, 5]
+    assert not [name for name in shares if "in common" in name]
+    times = 2 * WIDTH + WIDTH**2 + WIDTH  # both streams' times go through these
+    assert [count for name, count in shares.items() if "conditions" in name] == [times + 3 * (WIDTH**2 + WIDTH)]

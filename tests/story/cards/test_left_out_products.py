@@ -49,7 +49,7 @@ def read(*parts, batch=BATCH, places=PLACES):
 
 @pytest.mark.parametrize(
     ("takes", "looks"),
-    [(False, "Every place looks at every other."), (True, "Places look at those that they may see.")],
+    [(False, "Every place looks at every other."), (True, "Places look at other places.")],
 )
 def test_what_attention_looks_at_and_its_formula_are_told_only_where_all_that_it_weighs_by_has_boxes(takes, looks):
     told = tell(takes)

@@ -93,7 +93,7 @@ def test_a_pool_between_layers_has_a_box_and_axes_swapped_behind_it_are_none_of_
 
 
 @pytest.mark.parametrize(
-    ("length", "told"), [(8, "Places look at those that they may see."), (3, "Every place looks at every other.")]
+    ("length", "told"), [(8, "Places look at other places."), (3, "Every place looks at every other.")]
 )
 def test_every_place_looks_only_where_all_queries_are_chosen(length, told):
     torch.manual_seed(0)

@@ -172,6 +172,13 @@ def test_what_is_read_behind_layers_is_told_of_who_reads_it(kind, told):
     )
 
 
+def test_what_may_be_read_as_what_another_tower_begins_with_is_not_told_of_the_first():
+    links = (Link("memory", "text", "vision", (0,)), Link("joined", "text", "audio", (0,)))
+    whole = make_anatomy(FALSE, links=(*links, Link("memory", "audio", "vision")))
+
+    assert "vision" not in describe_earlier(whole)
+
+
 @pytest.mark.parametrize(("norms", "where"), [(("rms", "rms"), "attention"), (("rms", None), "some attentions")])
 def test_inner_norms_are_said_of_all_attentions_only_where_each_has_one(norms, where):
     anatomy = make_anatomy(*(replace(FALSE, inner_norm=norm) for norm in norms))

@@ -145,15 +145,16 @@ def test_no_sentence_stands_outside_the_catalogue():
 
 
 @pytest.mark.parametrize(
-    ("causal", "text"),
+    ("causal", "hides", "text"),
     [
-        (True, "Every place looks back, never ahead."),
-        (False, "Every place looks at every other."),
-        (None, "Places look at those that they may see."),
+        (True, True, "Every place looks back, never ahead."),
+        (False, None, "Every place looks at every other."),
+        (None, None, "Places look at other places."),
+        (None, True, "Places look at those that they may see."),
     ],
 )
-def test_a_station_tells_of_the_future_only_what_is_proven(causal, text):
-    assert describe_station(TOWER, replace(FALSE, causal=causal)) == text
+def test_a_station_tells_of_the_future_and_of_what_is_hidden_only_what_is_proven(causal, hides, text):
+    assert describe_station(TOWER, replace(FALSE, causal=causal, hides=hides)) == text
 
 
 def test_an_image_is_in_patches_only_where_it_was_cut():

@@ -119,6 +119,8 @@ class Attention(Looking):
     A mask hides them or may do so, be they padding, the places of one image became several sequences (MobileViT), there
     are fewer keys than places that ask, or the queries that scored best alone ask (Informer).
     """
+    hides: bool | None = None
+    """That what joins its scores hides some places, or may do so."""
     blind: Blind | None = None
     """What rows look at that may see nothing, where there are such."""
     coarse: int | None = None

@@ -281,17 +281,24 @@ def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
 
 
 def count_active(
-    towers: Sequence[Towering], flow: Flow, params: int | None, unused: Mapping[str, int] | None
+    towers: Sequence[Towering],
+    flow: Flow,
+    params: int | None,
+    unused: Mapping[str, int] | None,
+    left: Mapping[str, int],
 ) -> int | None:
     """How many parameters work on each place: all but those of what took no part, and of experts not chosen for it.
 
-    First rows of tables that no step reads took none either.
+    First rows of tables that no step reads took none either, nor those that are `left` of tables, unless of experts.
     """
     branchings = [one for tower in towers for staging in tower.stagings for one in staging.branches]
     if params is None or unused is None or any(isinstance(one.branch, Unknown) for one in branchings):
         return None
-    params -= sum(unused.values()) + count_unread(flow)
     counted: set[str] = set()
+    inside = (one.region.inner for one in branchings if isinstance(one.branch, Experts))
+    of_experts = {name.partition("[")[0] for nodes in inside for name in gather_weights(flow, nodes)}
+    params -= sum(unused.values()) + count_unread(flow)
+    params -= sum(count for table, count in left.items() if table not in of_experts)
     for one in branchings:
         if isinstance(one.branch, Experts):
             held = name_held(flow, one.region, one.branch)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
@@ -244,16 +244,15 @@ def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
 def go_together(flow: Flow, one: Towering, other: Towering) -> bool:
     """Whether each layer of a tower lays its rows end to end with those of the other's, and only then has steps of it.
 
-    No sum is among these (CogVideoX).
+    No sum is among these (CogVideoX). The first layers may be each tower's alone (FLUX.3).
     """
-    mine, theirs = (
-        [[joint.region.inner for part in layer for joint in part.joints] for layer in each.layers]
-        for each in (one, other)
-    )
+    parts = ([[*chain(*(part.joints for part in layer))] for layer in each.layers] for each in (one, other))
+    mine, theirs = ([[joint.region.inner for joint in layer] for layer in each] for each in parts)
     both = [[first & second for first, second in zip(*pair, strict=False)] for pair in zip(mine, theirs, strict=False)]
-    shared = [nodes for layer in both for nodes in layer if nodes]
+    shared = (nodes for nodes in chain(*both) if nodes)
     are_joined = all(flow.op(min(nodes)) in SIDE_BY_SIDE and not nodes & (one.sums | other.sums) for nodes in shared)
-    return list(map(len, mine)) == list(map(len, theirs)) and are_joined and bool(both) and all(map(any, both))
+    joined = [any(layer) for layer in both]
+    return [*map(len, mine)] == [*map(len, theirs)] and are_joined and any(joined) and joined == sorted(joined)
 
 
 def work_into_each_other(flow: Flow, towers: Sequence[Towering]) -> bool:

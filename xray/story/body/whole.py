@@ -9,7 +9,7 @@ from xray.story.body.reading import attends_elsewhere, read_passes
 from xray.story.body.together import join_towers, list_others, pick_reading
 from xray.story.facts.held_weights import list_divisors
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import find_idle, find_unused, join_alike
+from xray.story.facts.unused import find_idle, find_rows_left, find_unused, join_alike
 
 
 @once
@@ -27,8 +27,10 @@ def anatomy(trace: Trace) -> Anatomy:
         return Anatomy((), (), None, params, None, unused=join_alike(trace.unused or {}))
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
-    unused = find_unused(trace)
-    active = [count_active(one.towers, one.flow, params, unused) for one in readings if one is chosen or not others]
+    unused, left = find_unused(trace), find_rows_left(trace)
+    active = [
+        count_active(one.towers, one.flow, params, unused, left) for one in readings if one is chosen or not others
+    ]
     meetings = list_meetings(chosen)
     return Anatomy(
         towers=towers,

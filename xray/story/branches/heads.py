@@ -183,7 +183,10 @@ def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:
 def count_key_heads(
     flow: Flow, query: Side, key: Side, value: Side, heads: int | None, d_k: int | None, d_v: int
 ) -> int | None:
-    """How many heads of keys there are: as many as their axis is long, or as their layer is wide enough for."""
+    """How many heads of keys there are: as many as their axis is long, or as their layer is wide enough for.
+
+    Fewer than queries have are not told by a layer of which less came than there is of keys (DN-DETR joins two).
+    """
     if heads is None or d_k is None:
         return None
     if len(key.projections) > 1 and is_narrowed(flow, key):
@@ -200,7 +203,8 @@ def count_key_heads(
     each, width = d_k + d_v * is_shared, width_out(flow, key.last) - heads * d_k * (key.last == query.last)
     if is_shared and width == heads * d_k:
         return None  # keys may be values too, or have half as many heads
-    return width // each if width % each == 0 and width >= each else None
+    is_more = prod(key.end.shape) > prod(flow.output(key.last).shape) and width < each * heads
+    return width // each if width % each == 0 and width >= each and not is_more else None
 
 
 def count_repeats(flow: Flow, side: Side) -> int | None:

@@ -53,8 +53,8 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
     while pieces:
         piece, *pieces = pieces
         inner = split_at_blocks(piece, holders)
-        if in_turn := list_in_turn(inner, holders):
-            layers += in_turn
+        if joined := list_in_turn(inner, holders) or cut_by_classes(inner, holders):
+            layers += joined
             continue
         names = name_lists(inner, holders)
         name = names[0] if len(set(names)) == 1 else ""
@@ -75,6 +75,33 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
         is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
         layers += cut_by_pattern(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def cut_by_classes(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:
+    """Blocks of a sum each of one list, as patterns of their classes come again one behind the other (iFormer).
+
+    None where one pattern goes through all, or each mixes places, or a layer would mix none.
+    """
+    are_of_one_list = len(pieces) > 1 and len({*name_lists(pieces, holders)} | {""}) == 2
+    kinds = [name_coarse(one.stage) for piece in pieces for one in piece]
+    if not are_of_one_list or len(kinds) > len(pieces) or find_period(kinds) or "think" not in kinds:
+        return []
+    classes = [block.module for block in list_first_blocks(pieces, holders)]
+    layers: list[Layer] = []
+    while len(classes) > (first := sum(map(len, layers))):
+        counts = {length: count_times(classes[first:], length) for length in range(1, LONGEST_PATTERN + 1)}
+        length = max(counts, key=lambda one: counts[one] * one * (counts[one] > 1))
+        ends = range(first, first + counts[length] * length + 1, length) if counts[length] > 1 else (first, first + 1)
+        layers += [tuple(staging for one in pieces[start:end] for staging in one) for start, end in pairwise(ends)]
+    return layers if len({*map(len, layers)}) > 1 and all(map(does_mix_places, layers)) else []
+
+
+def count_times(names: Sequence[str], length: int) -> int:
+    """How often some names stand one behind the other that begin with so many."""
+    times = 1
+    while names[times * length : (times + 1) * length] == names[:length]:
+        times += 1
+    return times
 
 
 def list_in_turn(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:

@@ -81,7 +81,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
     given = [(kind, step_past_join(flow, drawn, *one)) for kind, one in given]
-    given = [(kind, one) for kind, one in given if kind is not None or not (is_held(flow, *one) or is_code(flow, *one))]
+    held = [is_held(flow, drawn, *one) or is_code(flow, *one) for _, one in given]
+    given = [one for one, is_own in zip(given, held, strict=True) if one[0] is not None or not is_own]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
         return count_once(flow, add_learned(flow, chart, *begun))
@@ -205,11 +206,12 @@ def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, 
     return (f"worked out of {shape[-1]:,} given",) if is_longer else ()
 
 
-def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
-    """Whether rows come from nowhere else: a model holds them itself (SAM 3), be they put end to end (SAM)."""
+def is_held(flow: Flow, drawn: Collection[str], step: Step, record: TensorRecord, reader: int) -> bool:
+    """Whether what has a box makes rows (DN-DETR), or a model holds them (SAM 3), be they put end to end (SAM)."""
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
+    is_made = maker is not None and flow.steps[maker].id in drawn
     joined = list(flow.given(maker)) if maker is not None and flow.op(maker) in SIDE_BY_SIDE else [(record, maker)]
-    return all(learned_source(flow, *one) is not None for one in joined)
+    return is_made or all(learned_source(flow, *one) is not None for one in joined)
 
 
 def is_code(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:

@@ -52,6 +52,13 @@ def find_idle(trace: Trace) -> dict[str, int]:
 @once
 def find_unworked(trace: Trace) -> dict[str, int]:
     """What no step works with: what is idle, and rows of tables of which others were taken."""
+    unused = find_unused(trace)
+    return {**(find_idle(trace) if unused is None else unused), **find_rows_left(trace)}
+
+
+@once
+def find_rows_left(trace: Trace) -> dict[str, int]:
+    """The numbers of tables in rows that no step takes, where one takes others, each by its number."""
     worked, tables, taken = dict[str, int](), dict[str, int](), dict[str, int]()
     for one in trace.passes:
         worked |= list_worked(read_flow(one))
@@ -61,9 +68,7 @@ def find_unworked(trace: Trace) -> dict[str, int]:
         table = name.partition("[")[0]
         taken |= {table: taken.get(table, 0) + count} if name != table else {}
     left = {table: tables[table] - count for table, count in taken.items() if count < tables[table]}
-    unused = find_unused(trace)
-    idle = find_idle(trace) if unused is None else unused
-    return {**idle, **{table: count for table, count in left.items() if table not in worked}}
+    return {table: count for table, count in left.items() if table not in worked}
 
 
 def name_kind(path: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 from xray.story.anatomy.beside_layers import Boxes
-from xray.story.anatomy.tree import Anatomy, Tower
+from xray.story.anatomy.tree import Anatomy, Link, Tower
 from xray.story.wording import join_words, spell_layers
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
@@ -264,9 +264,19 @@ def describe_earlier(anatomy: Anatomy) -> str:
             told.append(f"What {behind} is put into the {link.target} tower's stream{first}.")
         elif link.kind == "met":
             told.append(f"What {behind} is put together with what the {link.target} tower gives.")
-        else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
+        elif not begins_another(anatomy, link):  # not all layers need to read it (Grounding DINO)
             told.append(f"The {link.target} tower reads what {behind}.")
     return " ".join(told)
+
+
+def begins_another(anatomy: Anatomy, link: Link) -> bool:
+    """Whether a tower begins with the same rows which the target reads too: it may be those that are read (SAM 2)."""
+    begun = {
+        one.target
+        for one in anatomy.links
+        if one.kind == "joined" and (one.source, one.behind) == (link.source, link.behind)
+    }
+    return any(one.kind == "memory" and one.source in begun and one.target == link.target for one in anatomy.links)
 
 
 def spell_numbers(layers: Sequence[int]) -> str:

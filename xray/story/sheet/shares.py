@@ -115,11 +115,12 @@ def list_shares(
         corrected = [set(one.steps) for one in corrections]
         add(flow, f"{name}boxes corrected", own, corrected, times)
         add(flow, f"{name}places of boxes", own, [set(one.places) for one in corrections])
-        add(flow, f"{name}around layers", own, [{*around}])
-        beside = nodes_beside(columns, column.reading) | around
+        beside = nodes_beside(columns, column.reading)
+        add(flow, f"{name}around layers", own, [{*around} - beside], beside=beside)
+        beside |= around
         for kind, groups in list_kinds(flow, column.towering, beside):
             left = undrawn if kind in (COMMON, AROUND) else undrawn | unboxed
-            add(flow, f"{name}{kind.lower()}", own, groups, len(groups), left=left)
+            add(flow, f"{name}{kind.lower()}", own, groups, len(groups), beside, left)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(flow, f"{name}between layers", own, between, len(between))
         ways = [{*rows.nodes, rows.end} - theirs for rows in column.towering.added]
@@ -262,6 +263,13 @@ def name_idle(path: str) -> str:
 
 
 def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
-    """The steps that work out what scales, shifts and gates any tower of a pass."""
+    """The steps that work out what scales, shifts and gates any tower of a pass, and all that have weights of these."""
     conditions = [column.towering.condition for column in columns if column.reading is reading]
-    return frozenset[int]().union(*(one.nodes for one in conditions if one is not None))
+    found, flow = frozenset[int]().union(*(one.nodes for one in conditions if one is not None)), reading.flow
+    held = gather_weights(flow, found).keys()
+    again = (
+        one
+        for one in range(len(flow.steps))
+        if not held.isdisjoint(own := read_weights(flow, one)) and held >= own.keys()
+    )
+    return found.union(again)

@@ -44,10 +44,10 @@ class Scores:
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
-    that some places are or may be hidden in another way than by time, `within_a_kind` that how far apart two
-    are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
-    each side of the one that looks, where that is followed weight by weight. `blind` says at what rows
-    look that may see nothing.
+    that some places are or may be hidden in another way than by time, `hides` that some are or may be in any way.
+    `within_a_kind` says that how far apart two are counts if both are of one kind, and else their kinds alone.
+    `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
+    weight. `blind` says at what rows look that may see nothing.
     """
 
     bias: Positions | None
@@ -57,6 +57,7 @@ class Scores:
     is_masked: bool = False
     blocks: int | None = None
     is_partial: bool = False
+    hides: bool = False
     within_a_kind: bool = False
     each_side: int | None = None
     blind: Blind | None = None
@@ -112,6 +113,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
         None if looks_ahead else blocks,
         bool(own) or (causal is False and may_hide(sees_both, masks)),
+        bool(masks or unsure or own) or is_unread,
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
         blind=blind,
     )

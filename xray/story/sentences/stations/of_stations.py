@@ -290,7 +290,10 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
     fixed("one looks", "One row looks at all.", lambda one: isinstance(one, Attention) and one.one_looks),
-    fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
+    fixed(
+        "looks at some", "Places look at those that they may see.", lambda one: isinstance(one, Attention) and one.hides
+    ),
+    fixed("looks", "Places look at other places.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
         "Each place with what stands next to it, wider and back.",
