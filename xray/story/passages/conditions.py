@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.bridges import Bridging
-from xray.story.passages.brought_numbers import list_brought
+from xray.story.passages.held_factors import list_brought
 from xray.story.passages.joined_rows import multiplies_earlier
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.between import list_reading_data

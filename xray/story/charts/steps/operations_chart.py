@@ -27,8 +27,7 @@ from xray.story.charts.steps.operation_labels import find_laid, find_real, label
 from xray.story.charts.steps.readers import attends, find_owners, list_read_elsewhere, readers_of, reads, reads_outside
 from xray.story.charts.steps.same_weights import tell_again
 from xray.story.charts.steps.written_out import list_written_out
-from xray.story.passages.brought_numbers import EACH_CHANNEL, list_brought
-from xray.story.passages.held_factors import list_shift
+from xray.story.passages.held_factors import EACH_CHANNEL, list_brought, list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data

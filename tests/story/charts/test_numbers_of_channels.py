@@ -9,7 +9,7 @@ from unsaid import list_unsaid
 
 import xray
 from xray.story.cards.undrawn import list_unboxed
-from xray.story.passages.brought_numbers import EACH_CHANNEL
+from xray.story.passages.held_factors import EACH_CHANNEL
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import count_frames
 
