@@ -1,4 +1,4 @@
-"""Channels of maps by numbers of their own: held ones, as a frozen batch norm has, or such as are made beside a part."""
+"""Channels of maps by numbers of their own: held ones, as of a frozen batch norm, or such as are made beside a part."""
 
 from collections.abc import Collection
 from math import prod
