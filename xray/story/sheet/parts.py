@@ -1,7 +1,7 @@
 """The steps of a stage by what they are parts of: branches with their norms, what stands beside, what is in common."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -149,6 +149,24 @@ def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tup
     apart = {*staging.nodes, *held}
     parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
     return [(kind, nodes) for kind, nodes in parts if weights_of(flow, nodes, apart)]
+
+
+def list_serving(flow: Flow, layer: Sequence[Staging]) -> set[int]:
+    """The steps beside a sublayer that work with parameters for another one of the layer too (MiniMax H3's scales).
+
+    They are no single one's.
+    """
+    ways = [frozenset[int]().union(*(joint.region.inner for joint in one.joints)) for one in layer]
+    inner = frozenset[int]().union(*ways)
+    first, last = min(node for one in layer for node in one.nodes), max(inner)
+    found = set[int]()
+    for staging, way in zip(layer, ways, strict=True):
+        beside = frozenset[int]().union(*(joint.region.beside for joint in staging.joints)) - inner
+        for node in (one for one in beside if flow.steps[one].params and flow.is_leaf(one)):
+            made = flow.ahead(node, within=lambda one: first <= one <= last and one not in inner)
+            readers = {reader for one in made for reader in flow.readers.get(one, ())}
+            found |= set() if readers.isdisjoint(inner - way) else {node}
+    return found
 
 
 def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) -> int | None:

@@ -19,7 +19,7 @@ from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Lodgers
 from xray.story.sheet.layer_blocks import list_around_layers
-from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts
+from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, list_serving
 
 MOST_UNUSED = 3
 EXIT = "exit"
@@ -203,11 +203,13 @@ def list_kinds(flow: Flow, towering: Towering, beside: Collection[int]) -> list[
     What stands `beside` belongs to none: a norm behind which other layers begin (OneFormer).
     """
     kinds: dict[str, list[set[int]]] = {}
-    for staging in towering.stagings:
-        for kind, nodes in list_parts(flow, staging):
-            left = nodes.difference(beside)
-            if left == nodes or gather_weights(flow, left):
-                kinds.setdefault(kind, []).append(left)
+    served = [list_serving(flow, layer) for layer in towering.layers]
+    serving = set[int]().union(*served)
+    parts = [(kind, nodes - serving) for one in towering.stagings for kind, nodes in list_parts(flow, one)]
+    for kind, nodes in [*parts, *((AROUND, nodes) for nodes in served if nodes)]:
+        left = nodes.difference(beside)
+        if left == nodes or gather_weights(flow, left):
+            kinds.setdefault(kind, []).append(left)
     return sorted(kinds.items(), key=lambda one: one[0] in (COMMON, AROUND))
 
 
