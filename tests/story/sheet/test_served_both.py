@@ -50,3 +50,36 @@ def test_scales_of_two_sublayers_are_counted_around_them():
     assert shares[f"self-attention × {LAYERS}"] == LAYERS * OF_ATTENTION
     assert shares[f"around sublayers × {LAYERS}"] == LAYERS * OF_SCALES
     assert columns[0].frames[0].panels[0].params == OF_ATTENTION
+
+
+class Past(nn.Module):
+    """A feed-forward that the stream goes past through a linear layer, then another (a U-Net's convolutions)."""
+
+    def __init__(self, given):
+        super().__init__()
+        self.before, self.between, self.past = nn.LayerNorm(given), nn.LayerNorm(WIDTH), nn.Linear(given, WIDTH)
+        self.first, self.second = (
+            nn.Sequential(nn.Linear(one, 31), nn.GELU(), nn.Linear(31, WIDTH)) for one in (given, WIDTH)
+        )
+
+    def forward(self, x):
+        x = self.past(x) + self.first(self.before(x))
+        return x + self.second(self.between(x))
+
+
+class Stacked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.given, self.layers = nn.Linear(7, 21), nn.ModuleList(Past(WIDTH if one else 21) for one in range(LAYERS))
+
+    def forward(self, x):
+        x = self.given(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_the_stream_goes_past_a_sublayer_through_is_that_ones_alone():
+    trace = xray.trace(Stacked().eval(), torch.randn(2, 5, 7))
+
+    assert not any("around" in name for name, *_ in list_shares(read_columns(trace), trace))

@@ -156,12 +156,12 @@ def list_serving(flow: Flow, layer: Sequence[Staging]) -> set[int]:
 
     They are no single one's.
     """
-    ways = [frozenset[int]().union(*(joint.region.inner for joint in one.joints)) for one in layer]
-    inner = frozenset[int]().union(*ways)
+    ways = [{node for joint in one.joints for node in (*joint.region.inner, joint.add)} for one in layer]
+    inner = set[int]().union(*ways)
     first, last = min(node for one in layer for node in one.nodes), max(inner)
     found = set[int]()
     for staging, way in zip(layer, ways, strict=True):
-        beside = frozenset[int]().union(*(joint.region.beside for joint in staging.joints)) - inner
+        beside = {node for joint in staging.joints for node in joint.region.beside} - inner
         for node in (one for one in beside if flow.steps[one].params and flow.is_leaf(one)):
             made = flow.ahead(node, within=lambda one: first <= one <= last and one not in inner)
             readers = {reader for one in made for reader in flow.readers.get(one, ())}

@@ -8,7 +8,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SIDE_BY_SIDE, SUMS
 from xray.story.entrance.tables import list_biases
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -116,7 +116,30 @@ def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Se
         return True
     if goes_another_way(flow, family[-1], following) or goes_through_waist(flow, family[-1], following):
         return True
-    return is_of_another_block(flow, family, following, sites)
+    return is_laid_beside_given(flow, family, following) or is_of_another_block(flow, family, following, sites)
+
+
+def is_laid_beside_given(flow: Flow, family: Sequence[Chain], following: Chain) -> bool:
+    """Whether what a tower gives meets numbers that come in, no fewer for each place than its own, and laid beside.
+
+    The stack behind that works on both: so what became of a picture stands beside each frame of a film (I2VGen-XL).
+    What it was itself made of is no other input.
+    """
+    end, (width, _) = family[-1].end, measure(flow, family[-1])[-1]
+    between = flow.behind(following.start, most=FAR_BEHIND, ends=lambda here: here <= end)
+    joins = [here for here in between if flow.op(here) in SIDE_BY_SIDE and end in flow.behind(here)]
+    given = [(one, here) for here in joins for one, maker in flow.given(here) if maker is None]
+    laid = [one for one, here in given if width <= read_laid(one.shape, flow.output(here).shape)]
+    behind = flow.behind(end) if laid else ()
+    own = {(one.shape, one.argument) for node in behind for one, maker in flow.given(node) if maker is None}
+    return any(one.role == "activation" and (one.shape, one.argument) not in own for one in laid)
+
+
+def read_laid(part: Sequence[int], whole: Sequence[int]) -> int:
+    """How many numbers of each place a part of some is that were laid side by side; 0 where those were whole rows."""
+    axis = -1 if len(whole) < FEATURE_MAP else 1
+    is_beside = len(part) == len(whole) and part[axis] < whole[axis]
+    return part[axis] if is_beside else 0
 
 
 def is_of_another_block(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
