@@ -1,4 +1,4 @@
-"""A stack that works on what comes in, laid beside what became of a picture, is another tower than that one's layers."""
+"""A stack that reads what comes in, laid beside what became of a picture, is another tower than the layers of that."""
 
 import torch
 from handwritten import Attention, Layer

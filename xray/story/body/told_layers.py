@@ -366,8 +366,9 @@ def tell_taken(flow: Flow, layer: Layer) -> Layer:
 
     So a class row goes by an attention of the same place at all times (TimeSformer).
     """
-    for place, staging in enumerate(layer[:-1]):
+    for place, staging in enumerate(layer):
         cut = find_taken(flow, staging.joints[0]) if len(staging.joints) == 1 else None
+        cut = None if cut is None or (place == len(layer) - 1 and takes_rows_alone(flow, cut)) else cut
         cut = None if cut is None or (cut == staging.joints[0].stream and reads_whole(flow, staging, cut)) else cut
         rows = None if cut is None else find_rejoined(flow, staging.joints[0].add, cut)
         if rows is not None and rows.way is None and staging.taken is None and staging.rejoined is None:

@@ -349,16 +349,30 @@ def join_right(first: Node | None, chart: Chart, last: Node) -> Chart:
 def add_parted(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart of a stage with the rows that it alone works on below it, and all rows end to end again above it."""
     if staging.taken is not None:
-        cut = staging.taken
-        node = Node(TAKEN, label_cut_rows(flow, cut), 0, MIDDLE, steps_at(flow, cut), flow.output(cut))
+        out = flow.output(staging.joints[0].add) if splits_rows(staging) else flow.output(staging.taken)
+        node = Node(TAKEN, label_taken(flow, staging), 0, MIDDLE, steps_at(flow, staging.taken), out)
         chart = stack_charts(chart_alone(node), chart)
     return chart if staging.rejoined is None else add_above(chart, draw_rejoined(flow, staging, staging.rejoined))
 
 
 def name_parted(flow: Flow, staging: Staging, name: str) -> str:
     """What a stage is called that works on some rows alone, and behind which others may stand beside these."""
-    told = "" if staging.taken is None else f" OF {label_cut_rows(flow, staging.taken)}"
+    told = "" if staging.taken is None else f" OF {label_taken(flow, staging)}"
     return f"{name}{told}" + ("" if staging.rejoined is None else f", {staging.rejoined.count:,} BESIDE")
+
+
+def splits_rows(staging: Staging) -> bool:
+    """Whether one step takes the rows that a stage works on, and the others."""
+    return staging.rejoined is not None and staging.taken == staging.rejoined.other
+
+
+def label_taken(flow: Flow, staging: Staging) -> str:
+    """What the rows are called that a stage alone works on; "" where it works on all of them."""
+    rows = staging.rejoined
+    if rows is not None and splits_rows(staging):
+        is_first = flow.steps[rows.cut].outputs[0].shape[1] == rows.count
+        return f"ALL ROWS BUT THE {'FIRST' if is_first else 'LAST'}{f' {rows.count:,}' * (rows.count > 1)}"
+    return "" if staging.taken is None else label_cut_rows(flow, staging.taken)
 
 
 def draw_rejoined(flow: Flow, staging: Staging, rows: RejoinedRows) -> Node:

@@ -12,12 +12,15 @@ from xray.story.streams.joints import Joint
 
 WHOLE = (CARRYING | DROPOUTS) - {"index"}
 """What moves rows and leaves none of them away."""
+SPLITS = frozenset({"split", "split_with_sizes", "tensor_split"})
+"""What cuts rows in parts of any length."""
 
 
 @dataclass(frozen=True)
 class RejoinedRows:
     """Rows of a stream end to end again: `join` puts those that `cut` took out of it, and that sublayers worked on,
-    beside the `count` others, which `other` took; `way` are the steps that work on these, None where none does.
+    beside the `count` others, which `other` took, be it the same step that cut both; `way` are the steps that work on
+    these, None where none does.
 
     They stand `in_front` where they come first.
     """
@@ -33,7 +36,7 @@ class RejoinedRows:
     def nodes(self) -> frozenset[int]:
         """The steps of the other rows, and the one that puts them beside the first ones."""
         inner = frozenset[int]() if self.way is None else self.way.inner | self.way.beside
-        return inner | {self.other, self.join}
+        return inner | ({self.other, self.join} - {self.cut})
 
 
 def takes_rows_alone(flow: Flow, node: int | None) -> bool:
@@ -63,6 +66,8 @@ def find_taken(flow: Flow, joint: Joint) -> int | None:
 
     The first of the two is given, or the one for both; None where branch or stream read others, or all.
     """
+    if (cut := find_split(flow, joint)) is not None:
+        return cut
     if takes_rows_alone(flow, joint.stream):
         return joint.stream
     end = flow.carried_from(joint.region.end, WHOLE)
@@ -76,6 +81,19 @@ def find_taken(flow: Flow, joint: Joint) -> int | None:
     return min(begun) if len(taken) == 1 and read == {joint.stream} else None
 
 
+def find_split(flow: Flow, joint: Joint) -> int | None:
+    """The step that cuts the rows of the stream in two, where a sum and its branch read but one of them (Helios)."""
+    made = (flow.carried_from(maker, WHOLE - SPLITS) for maker in flow.makers[joint.add])
+    for cut in (one for one in made if one is not None and flow.op(one) in SPLITS):
+        parts = [record.shape for record in flow.steps[cut].outputs]
+        are_rows = len(parts) == 2 and parts[0] != parts[1] and all(part[::2] == parts[0][::2] for part in parts)
+        readers = (one for one in flow.readers.get(cut, ()) if one in joint.region.inner or one == joint.add)
+        read = {record.shape for one in readers for record, maker in flow.given(one) if maker == cut}
+        if are_rows and len(parts[0]) == 3 and read == {flow.output(joint.add).shape}:
+            return cut if flow.carried_from(flow.makers[cut][0]) == flow.carried_from(joint.stream) else None
+    return None
+
+
 def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
     """The rows that stand beside those that a step ends with, where all of both were cut out of one tensor."""
     for join in list_carried_readers(flow, end):
@@ -84,6 +102,8 @@ def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
         if len(given) != 2 or own.count(True) != 1 or flow.output(join).shape != flow.steps[cut].inputs[0].shape:
             continue
         in_front = own == [False, True]
+        if flow.carried_from(given[own.index(False)][1], WHOLE - SPLITS) == cut and flow.op(cut) in SPLITS:
+            return RejoinedRows(join, cut, cut, given[own.index(False)][0].shape[1], in_front, None)
         last = flow.carried_from(given[own.index(False)][1], WHOLE)
         for other in list_others(flow, last, cut):
             way = None if last is None or last == other else find_region(flow, other, last)
