@@ -109,6 +109,7 @@ MODELS = {
     "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
     "groups of layers": number_blocks(make_anatomy(FALSE), spans=(Span(0, 2, made=True),)),
     "laid beside the stream again": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 70, earlier=(0, "read"))),
+    "numbers that others replace": number_blocks(make_anatomy(FALSE), renewed=(1,)),
     "rows repeated between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, counted=0)),
     "blocks that are no layers": number_blocks(
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")

@@ -143,6 +143,7 @@ class Tower:
     `from_one` is where norms stand that multiply by 1 + their weights (Gemma), `not_from_one` where others stand in it
     then, that multiply by their weights as they are: around a "sublayer", in one, by its part or the kind of its state,
     in the "entrance", or "last", behind its layers. `spans` are groups of its layers that a sum reaches over.
+    `renewed` are the layers, from 0, before which other numbers take the place of some of those of rows (FIBO).
     `words_alone` tells that it begins at each place with the row of one id, and none but scores meet places later.
     """
 
@@ -177,6 +178,7 @@ class Tower:
     from_one: tuple[str, ...] = ()
     not_from_one: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
+    renewed: tuple[int, ...] = ()
     words_alone: bool = False
 
     @property

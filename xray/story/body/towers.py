@@ -27,9 +27,9 @@ from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_counted
-from xray.story.passages.bridges import Bridging, find_bridges, list_changes, only_puts_back
+from xray.story.passages.bridges import Bridging, find_bridges, list_between, list_changes, only_puts_back
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
-from xray.story.passages.rows_between import RowsBetween
+from xray.story.passages.rows_between import RowsBetween, renews_numbers
 from xray.story.recognition.mixed_streams import count_divisions, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
@@ -186,6 +186,7 @@ def read_tower(
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=is_own and not meets_given(flow, set().union(*(one.nodes for one in stagings))),
         spans=list_spans(flow, chains, layers),
+        renewed=tuple(one for one, end, _, way in list_between(flow, layers) if renews_numbers(flow, end, way.inner)),
         words_alone=entrance.reads == "ids" and reads_words_alone(flow, entrance.nodes),
         before=name_looking_first(flow, [site for site in sites if site.weighted_sum in alone], nodes),
     )

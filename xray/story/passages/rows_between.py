@@ -114,3 +114,13 @@ def list_closing(flow: Flow, end: int) -> Iterator[Norm]:
     places = flow.ahead(*flow.readers.get(end, ()), within=lambda one: one - end <= MOST_OF_A_NORM)
     norms = (find_norm(flow, place) for place in places)
     yield from (norm for norm in norms if norm is not None and norm.origin is not None and norm.origin == end)
+
+
+def renews_numbers(flow: Flow, end: int, nodes: Collection[int]) -> bool:
+    """Whether others are laid beside some of the numbers of rows by steps on their way, as wide as before (FIBO)."""
+    wide = flow.output(end).shape[-1:]
+    for node in (one for one in nodes if flow.op(one) in SIDE_BY_SIDE and flow.output(one).shape[-1:] == wide):
+        own = {maker == end or maker in nodes for _, maker in flow.given(node)}
+        if own == {True, False} and all(record.shape[-1:] < wide for record, _ in flow.given(node)):
+            return True
+    return False

@@ -97,6 +97,16 @@ def describe_put_back(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
+def describe_renewed(anatomy: Anatomy) -> str:
+    """Before which layers other numbers take the place of some of those of rows (FIBO's texts)."""
+    told = [
+        f"{spell_numbers(tower.renewed)}{f' of the {tower.name} tower' * (len(anatomy.towers) > 1)}"
+        for tower in anatomy.towers
+        if tower.renewed
+    ]
+    return f"Before {join_words(told)} other numbers take the place of some of those of rows." if told else ""
+
+
 def name_mirror(numbered: tuple[int, tuple[int, tuple[int, str]]]) -> tuple[object, ...]:
     """What is one for layers in a row that each read what one came before that of the layer before them."""
     number, (before, (layer, way)) = numbered
