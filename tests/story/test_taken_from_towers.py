@@ -37,3 +37,23 @@ def test_rows_that_a_later_head_works_on_are_no_end_of_a_tower(has_head, told):
 
     labels = [node.label for column in read_columns(trace) if column.exit is not None for node in column.exit.nodes]
     assert labels == ["LINEAR"] * told
+
+
+class Scaled(Weighed):
+    """Some rows that a second tower gives are normed, and scaled by what those of the first one say (FIBO 2)."""
+
+    def forward(self, ids, others):
+        x, y = self.words(ids), self.others(others)
+        for layer in self.first:
+            x = layer(x)
+        for layer in self.second:
+            y = layer(y)
+        scale = 1.0 + self.key(x.mean(1)).unsqueeze(1)
+        return self.head(nn.functional.layer_norm(y[:, 2:-1], (WIDTH,)) * scale)
+
+
+def test_what_scales_the_rows_of_another_tower_and_these_are_ends_of_both():
+    trace = xray.trace(Scaled().eval(), torch.arange(22).view(2, 11), torch.arange(14).view(2, 7))
+
+    exits = [column.exit for column in read_columns(trace) if column.exit is not None]
+    assert [chart.nodes[-1].label for chart in exits] == ["LINEAR OF A MEAN OF ROWS", "LINEAR"]

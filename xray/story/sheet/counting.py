@@ -13,7 +13,7 @@ from xray.story.body.towers import Towering
 from xray.story.cutting.blocks import find_own_block, find_work
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_inner, list_modules
-from xray.story.sheet.parts import list_learned_for_many, list_serving
+from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame, Panel
 
 NUMBER = re.compile(r"\b\d+\b")
@@ -99,9 +99,7 @@ def count_frames(
         ]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
-        opened = towering.layers[frame.group.layers[0]]
-        none = beside | apart | list_serving(flow, opened)
-        first = [weigh(one.nodes - none, parts) for one in opened]
+        first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         boxed = [weigh_boxes(flow, one) for one in frame.panels]
         first = [
             {

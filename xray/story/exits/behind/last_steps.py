@@ -1,6 +1,7 @@
 """Which steps are the last of a tower: its head or norm, what goes on behind it, and what several heads join in."""
 
 from collections.abc import Collection
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -9,6 +10,7 @@ from xray.ir.flow.operation_kinds import (
     CURVES,
     DROPOUTS,
     FINDINGS,
+    SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
 )
@@ -63,14 +65,20 @@ def ends_all(flow: Flow, finder: int, heads: Collection[int], own: Collection[in
 def is_worked_on(flow: Flow, towering: Towering, head: int, reached: Collection[int], shared: Collection[int]) -> bool:
     """Whether weights work on what a head gives once it has met what other towers end with, and not in a product.
 
-    A last norm is the tower's own all the same.
+    A last norm is the tower's own all the same, and so is what scales or shifts all rows of others, or is so by theirs.
     """
     ahead = [*flow.ahead(head, within=reached.__contains__)]
     own = {one for one in ahead if one not in shared}
     met = [one for one in ahead if one in shared and not own.isdisjoint(flow.makers[one])]
     are_products = any(is_product(flow, one) for one in met)
-    is_own = are_products or is_last_norm(flow, towering, head)
+    is_own = are_products or is_last_norm(flow, towering, head) or all(scales_all(flow, one) for one in met)
     return not is_own and any(one in shared and is_linear(flow, one) for one in ahead)
+
+
+def scales_all(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies numbers by others of which there are fewer, or adds such (what times say of rows)."""
+    sizes = {prod(record.shape) for record, _ in flow.given(node)}
+    return flow.op(node) in SCALINGS | SUMS and len(sizes) > 1 and max(sizes) == prod(flow.output(node).shape)
 
 
 def reach_behind(flow: Flow, end: int, others: Collection[int]) -> tuple[set[int], set[int]]:
