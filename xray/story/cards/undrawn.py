@@ -84,22 +84,20 @@ def list_boxed(flow: Flow, drawn: Collection[str]) -> set[str]:
 def list_stages(phase: Column, phases: Sequence[Column]) -> Iterator[tuple[Staging, Staging]]:
     """Each stage for which an open one stands, with this: that of its group, or each that is like it.
 
-    These have the same parts, and do the same, where any do; where any is, of its own tower, as its box names none of
-    another. With the closed one of its group, whose box says some.
+    These have the same parts, and do the same, where any do: the one alone that its box names, if that is among them.
+    With the closed one of its group, whose box says some.
     """
     flow = phase.reading.flow
-    drawn = [(one, frame) for one in phases if one.reading.flow is flow for frame in one.frames]
-    opened = [(one, panel.staging) for one, frame in drawn for panel in frame.panels if panel.is_open]
-    every = [staging for _, staging in opened]
-    near = [staging for one, staging in opened if one.towering is phase.towering]
+    drawn = (frame for one in phases if one.reading.flow is flow for frame in one.frames)
+    opened = [panel for frame in drawn for panel in frame.panels if panel.is_open]
     for frame in phase.frames:
         layers = [phase.towering.layers[number] for number in frame.group.layers]
         for place, panel in enumerate(frame.panels):
             own = panel.staging
-            likes = ([one for one in some if name_parts(one) == name_parts(own)] for some in (near, every))
-            alike = [own] if panel.is_open else next(filter(None, likes), [])
-            same = [one for one in alike if name_works(flow, one) == name_works(flow, own)]
-            told = [*(same or alike), *([] if panel.is_open else [own])]
+            alike = [panel] if panel.is_open else [one for one in opened if name_parts(one.staging) == name_parts(own)]
+            same = [one for one in alike if name_works(flow, one.staging) == name_works(flow, own)]
+            named = [one for one in same if one.station == panel.like]
+            told = [*(one.staging for one in named or same or alike), *([] if panel.is_open else [own])]
             yield from product((one[place] for one in layers if place < len(one)), told)
 
 

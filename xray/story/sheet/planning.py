@@ -30,7 +30,7 @@ from xray.story.exits.corrected_chart import chart_correction
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.layer_blocks import Layer, find_block
 from xray.story.sheet.parts import find_entering
-from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
+from xray.story.sheet.stand_ins import Boxes, describe_boxes, find_like, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
@@ -46,6 +46,7 @@ class Panel:
 
     `entering` made the stream that the stage begins with. What stands before a first layer and is a part of its block
     is what it comes `behind`. One that `leaves_out` something has an attention of which a softmax stands in no box.
+    One that is not opened has boxes `like` those of another of its tower, at that station.
     """
 
     staging: Staging
@@ -57,6 +58,7 @@ class Panel:
     behind: str | None = None
     leaves_out: bool = False
     params: int = 0
+    like: int | None = None
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,15 @@ def plan_frames(
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
             whole = whole if place else leave_moves_before(flow, whole, block)
-            like = tell_like(kinds[number, place], stations)
-            chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
+            like = find_like(kinds[number, place], stations)
+            chart = whole if is_open or is_row else chart_closed(flow, staging, whole, tell_like(like))
             begun = find_entering(flow, staging, whole, is_open=is_open)
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             is_behind = begun_block is not None and groups[number].layers == (0,) and not place
             behind = towering.tower.before if is_behind else None
-            panels.append(Panel(staging, chart, is_open, told, block, entering, behind))
+            at = None if is_open or like is None else like[0]
+            panels.append(Panel(staging, chart, is_open, told, block, entering, behind, like=at))
             station += is_open
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])

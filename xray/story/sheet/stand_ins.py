@@ -173,24 +173,32 @@ def read_label(node: Node) -> str:
     return LAID_OUT if node.label.startswith(LAID_OUT) else SUMMED.sub("", node.label)
 
 
-def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
-    """At which station boxes stand that are the same, or but one or two more; "" where none are.
+def tell_like(found: tuple[int, Sequence[str]] | None) -> str:
+    """At which station boxes stand that are the same, or some more, as found; "" where none are."""
+    if found is None:
+        return ""
+    station, labels = found
+    return (BOXES_AS_AT + WITHOUT * bool(labels)).format(station=station, labels=join_labels(labels))
+
+
+def find_like(own: Boxes, stations: Mapping[Boxes, int]) -> tuple[int, Sequence[str]] | None:
+    """At which station boxes stand that are the same, or but one or two more, and what these are called.
 
     One learned number has no box of its own, and is no other box than several (Restormer, where it has one head).
     """
     if own in stations:
-        return BOXES_AS_AT.format(station=stations[own])
+        return stations[own], ()
     more = {station: list_more(own, other) for other, station in stations.items() if other.kind == own.kind}
     in_number = [
         at for other, at in stations.items() if other.ops == own.ops and {*more.get(at, ())} == {TIMES_LEARNED}
     ]
     if in_number:
-        return BOXES_AS_AT.format(station=in_number[0])
+        return in_number[0], ()
     kept = {said[0] for said in own.said}
     missing = {station: name_kinds(labels) for station, labels in more.items() if kept.isdisjoint(labels)}
     near = {station: labels for station, labels in missing.items() if 0 < len(labels) <= MOST_MISSING}
     station = min(near, key=lambda one: len(near[one]), default=None)
-    return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_labels(near[station]))
+    return None if station is None else (station, near[station])
 
 
 def name_kinds(labels: Sequence[str]) -> list[str]:
