@@ -137,7 +137,7 @@ def test_heads_that_stay_before_their_places_are_not_laid_out_across_these(made,
 class Folded(nn.Module):
     """Attention within halves of the rows, heads in one axis with the batch; they are their own axis again behind it.
 
-    There as many others may be put beside them.
+    There as many others may be put beside them, or none.
     """
 
     def __init__(self, *, beside=False):
@@ -150,7 +150,7 @@ class Folded(nn.Module):
         q, k, v = (one.unflatten(1, (2, PLACES // 2)) for one in rows)
         weights = (torch.einsum("bhie,bhje->bhij", q, k) * q.shape[-1] ** -0.5).softmax(-1)
         found = torch.einsum("bhij,bhje->bhie", weights, v).flatten(1, 2).unflatten(0, (len(x), HEADS))
-        others = [] if self.beside is None else [self.beside(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)]
+        others = [found[:, :0]] if self.beside is None else [self.beside(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)]
         return x + self.out(torch.cat([found, *others], 1).transpose(1, 2).flatten(2))
 
 
