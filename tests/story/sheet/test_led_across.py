@@ -38,8 +38,10 @@ class Joint(nn.Module):
         theirs = self.text.give(self.text.norm(text) * (1 + other) + move)
         query, key, value = (torch.cat(pair, 2) for pair in zip(theirs, own, strict=True))
         found = ((query @ key.mT * 0.5).softmax(-1) @ value).transpose(1, 2).flatten(2)
-        text = text + self.text.back(found[:, : text.shape[1]])
-        x = x + self.picture.back(found[:, text.shape[1] :])
+        first, second = found[:, : text.shape[1]], found[:, text.shape[1] :]
+        first, second = torch.stack([first], 1).flatten(0, 1), torch.cat([second], 1)
+        x = x + self.picture.back(second)
+        text = text + self.text.back(first)
         return x + self.picture.think(self.picture.again(x)), text + self.text.think(self.text.again(text))
 
 
@@ -56,11 +58,21 @@ class Model(nn.Module):
         return x, text
 
 
-def test_scales_of_another_tower_are_no_parameters_of_a_joint_attention():
+def read_text():
     given = torch.rand(2, 5, 7), torch.rand(2, 4, 11), torch.rand(2, 3)
     columns = read_columns(xray.trace(Model().eval(), *given))
-    (text,) = (one for one in columns if one.condition is not None)
+    ((frame,),) = (one.frames for one in columns if one.condition is not None)
+    return frame
 
-    (frame,) = text.frames
+
+def test_each_stream_has_the_linear_layer_behind_its_own_rows():
+    last = read_text().panels[0].chart.nodes[-2]
+
+    assert (last.label, last.steps[0].path) == ("LINEAR O", "layers.0.text.back")
+
+
+def test_scales_of_another_tower_are_no_parameters_of_a_joint_attention():
+    frame = read_text()
+
     assert frame.panels[0].params == OF_LOOKING
     assert frame.params == OF_LOOKING + OF_SCALES + frame.panels[1].params

@@ -220,7 +220,8 @@ def list_leading_across(flow: Flow, towering: Towering, towers: Sequence[Towerin
         for one in (towering, *(tower for tower in towers if tower is not towering))
     )
     theirs = set[int]().union(*others) - own
-    beside = {node for staging in towering.stagings for node in staging.nodes} - own - theirs
+    regions = [joint.region for staging in towering.stagings for joint in staging.joints]
+    beside = frozenset[int]().union(*(region.beside for region in regions)) - own - theirs
     found = set[int]()
     for node in (one for one in beside if flow.steps[one].params and flow.is_leaf(one)):
         ways = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: one not in own and one not in theirs)}
