@@ -57,6 +57,12 @@ def test_parts_in_any_other_order_are_joined_anew(join):
     assert len(read_makers(join)["cat"]) > 1
 
 
+def test_one_tensor_put_end_to_end_with_none_is_that_tensor():
+    flow = read_flow(xray.trace(Joins(lambda x: torch.cat([x], dim=1)), torch.rand(2, 7, 11)).passes[0])
+
+    assert [flow.op(place) for place, step in enumerate(flow.steps) if step.op == "cat"] == ["identity"]
+
+
 def test_parts_that_are_put_together_once_more_are_what_they_were():
     def join(x):
         one, other = x[:, 4:], x.flip(1)

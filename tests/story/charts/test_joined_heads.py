@@ -166,10 +166,7 @@ def test_heads_that_keep_an_axis_of_their_own_are_not_side_by_side():
     branch = reading.towers[0].stagings[0].branches[0]
     boxes = [(node.label, node.record.shape) for node in chart_attention(reading.flow, branch).nodes if node.record]
 
-    assert boxes[-3:-1] == [
-        ("CUT ANEW", (3, HEADS, PLACES, WIDTH // HEADS)),
-        ("CONCAT HEADS", (3, PLACES, WIDTH)),
-    ]
+    assert [shape for label, shape in boxes if label == "CONCAT HEADS"] == [(3, PLACES, WIDTH)]
 
 
 def test_pieces_of_rows_are_not_counted_as_heads():

@@ -313,6 +313,7 @@ class InOneTensor(Attention):
         lambda keys, values: torch.cat([keys, values]).chunk(2),
         lambda keys, values: torch.stack([keys, values]),
         lambda keys, values: torch.stack([keys, values], 1).unbind(1),
+        lambda keys, values: torch.stack([keys, values], 1)[::1].unbind(1),
         lambda keys, values: torch.cat([keys, values], -1).chunk(2, -1),
     ],
 )

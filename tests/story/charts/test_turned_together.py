@@ -37,3 +37,25 @@ def test_queries_and_keys_that_are_turned_at_once_have_one_box():
     drawn = [step.id for node in nodes for step in node.steps]
     assert {"JOIN Q, K", "ROTATE Q, K"} <= {node.label for node in nodes}
     assert len(drawn) == len(set(drawn))
+
+
+class InPlace(Together):
+    """Attention whose queries and keys are turned where they stand, beside the values (Pyramid Flow)."""
+
+    def forward(self, x):
+        rows = torch.stack([one.unflatten(-1, (HEADS, D_K)) for one in self.qkv(x).chunk(3, -1)], 2)
+        left, right = rows[:, :, :2].chunk(2, -1)
+        cos, sin = self.cos[:, :, None], self.sin[:, :, None]
+        turned = torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+        rows[:, :, 0], rows[:, :, 1] = turned[:, :, 0], turned[:, :, 1]
+        query, key, value = (one.transpose(1, 2) for one in rows.unbind(2))
+        weights = (query @ key.mT / D_K**0.5).softmax(-1)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+def test_values_that_stand_beside_what_is_turned_are_not_said_to_be_turned():
+    parts = (part for _ in range(2) for part in (InPlace(), FeedForwardPart()))
+    (column,) = read_columns(xray.trace(nn.Sequential(*parts).eval(), torch.rand(2, PLACES, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert [label for label in labels if "ROTATE" in label] == ["ROTATE A PART OF Q, K, V"]

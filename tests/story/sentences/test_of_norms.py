@@ -148,6 +148,21 @@ def test_of_adaptive_norms_is_told_what_is_done_to_them(conditioned, told):
 
 
 @pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        ((("t",), ("t", "y")), ", made of t and y, says how much each is scaled."),
+        ((("t",), ()), " says how much each is scaled or shifted."),
+    ],
+)
+def test_what_adaptive_norms_are_scaled_by_is_named_where_that_of_all_towers_is_known(conditions, told):
+    anatomy = make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True))
+    (tower,) = anatomy.towers
+    towers = tuple(replace(tower, conditions=one, conditioned=("scales",) * bool(one)) for one in conditions)
+
+    assert describe_adaptive(replace(anatomy, towers=towers)).endswith(f"beside the stream{told}")
+
+
+@pytest.mark.parametrize(
     ("norms", "told"),
     [
         ((NO_NORM, BEFORE), "The attention of layers 1, 2 has no norm of its own before it."),

@@ -14,11 +14,14 @@ def list_put_together(steps: Sequence[Step], makers: Makers) -> Iterator[tuple[i
     """The places of steps that make again what an earlier one made, each with the place of that one.
 
     They put parts end to end that were cut out of one tensor in this order, all of it, or that an earlier step put so
-    (Emformer). Parts without numbers are nothing.
+    (Emformer). Parts without numbers are nothing; one alone is that (Pyramid Flow).
     """
     joined: dict[tuple[object, ...], int] = {}
     for place, step in enumerate(steps):
         if step.op not in SIDE_BY_SIDE or len(step.outputs) != 1:
+            continue
+        if len(step.inputs) == 1 and (maker := makers[place][0]) is not None and step.inputs[0].output is None:
+            yield from [(place, maker)] * (step.inputs[0].shape == step.outputs[0].shape)
             continue
         given = [one for one in zip(step.inputs, makers[place], strict=True) if 0 not in one[0].shape]
         if len(given) < 2 or any(maker is None for _, maker in given):

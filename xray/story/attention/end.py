@@ -66,6 +66,8 @@ def draw_end(
 ) -> str:
     """Heads joined, gated, projected back, normalised; gives the last node."""
     last = "values"
+    if site.output is not None and site.output not in region.inner:  # another stream's: both are looked at together
+        site = replace(site, output=None, concat=tuple(node for node in site.concat if node in region.inner))
     closing = find_ending(flow, region)
     end = region.end if closing is None or closing.origin is None else closing.origin
     worked_out = {site.weighted_sum, *site.concat}

@@ -1,7 +1,7 @@
 """Layers as the model's own blocks hold them."""
 
 from collections.abc import Collection, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.body.stages import Staging
@@ -16,6 +16,7 @@ from xray.story.cutting.blocks import (
     split_at_blocks,
 )
 from xray.story.cutting.patterns import LONGEST_PATTERN, Layer, cut_by_pattern, find_period, name_coarse, runs_on
+from xray.story.recognition.between import weights_of
 
 
 def cut_listed(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:
@@ -73,7 +74,8 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
         comes_again = bool(mixing) and find_period(kinds) is not None
         is_stage = is_stage or (is_listed and told[0] == told[1])
         is_stage = is_stage and (any(len(one) > 1 for one in inner) or (bool(name) and len(set(mixing)) < len(mixing)))
-        layers += cut_by_pattern(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
+        is_cut = is_stage or comes_again or count_maps(flow, piece) > 2
+        layers += cut_by_pattern(piece) if is_cut else cut_by_numbers(flow, piece, holders)
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
 
@@ -102,6 +104,27 @@ def count_times(names: Sequence[str], length: int) -> int:
     while names[times * length : (times + 1) * length] == names[:length]:
         times += 1
     return times
+
+
+def cut_by_numbers(flow: Flow, piece: Layer, holders: Holders) -> list[Layer]:
+    """The layers of a piece that is no block of a list, where its sublayers' weights are those of one, in its order.
+
+    So a block adds up what the elements of a list of lists give, not all alike (OmniTokenizer). The piece itself where
+    sublayers are of no such list, or an element is more or less than a layer: it mixes places first, and thinks last.
+    """
+    names = [weights_of(flow, [*one.joints[0].region.inner]).keys() for one in piece]
+    paths = [[name.split(".") for name in own] for own in names]
+    together = takewhile(lambda parts: len({*parts}) == 1, zip(*(path for own in paths for path in own), strict=False))
+    depth = sum(1 for _ in together)
+    held = [{".".join(path[depth : depth + 1]) for path in own} for own in paths]
+    numbers = ["".join(own) if len(own) == 1 else "" for own in held]
+    runs = [[*run] for _, run in groupby(zip(numbers, piece, strict=True), lambda one: one[0])]
+    layers = [tuple(one for _, one in run) for run in runs]
+    is_listed = [run[0][0] for run in runs] == [str(number) for number in range(len(runs))]
+    kinds = [[name_coarse(one.stage) for one in layer] for layer in layers]
+    are_layers = all("think" not in own[:-1] and len(own) > 1 and own[-1] == "think" for own in kinds)
+    is_numbered = holders[id(piece[0])][-1].is_numbered
+    return layers if is_listed and are_layers and not is_numbered else [piece]
 
 
 def list_in_turn(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SPLITS, SUMS
 from xray.story.body.towers import Towering
 from xray.story.body.widths import end_of
 from xray.story.charts.chart import Chart
@@ -107,8 +107,14 @@ def list_led_across(flow: Flow, chart: Chart | None) -> frozenset[int]:
 
 
 def leads_to_some(flow: Flow, node: int, drawn: Collection[int]) -> bool:
-    """Whether what a step gives, moved at most, is read by nothing but some steps, and not handed out."""
-    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
+    """Whether what a step gives, cut and moved at most, is read by nothing but some steps, and not handed out.
+
+    Be it that a number is added to it, as to what scales a norm.
+    """
+    carried = CARRYING | SPLITS
+    plain = {one for one in flow.ahead(node) if flow.op(one) in SUMS and len(flow.steps[one].inputs) == 1}
+    onward = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in carried or one in plain)
+    moved = {node, *onward}
     readers = {one for here in moved for one in flow.leaf_readers(here)} - moved
     handed = flow.one_pass.results
     return bool(readers) and readers <= {*drawn} and handed.isdisjoint(flow.steps[one].id for one in moved)

@@ -108,10 +108,16 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     where = " of some sublayers" if False in found else "" if None in found else " of sublayers"
     they = "each" if found == {True} else "each of these"
     own = [tower.conditions for tower in anatomy.towers if tower.conditioned]
-    told = f", made of {join_words([*dict.fromkeys(chain(*own))])}," if own and all(own) else ""
-    done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
+    is_known = all(tower.conditioned or not has_adaptive(tower) for tower in anatomy.towers)  # else another tower's
+    told = f", made of {join_words([*dict.fromkeys(chain(*own))])}," if own and all(own) and is_known else ""
+    done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED and is_known)
     moved = " or ".join(MOVED[way] for way in done) or "scaled or shifted"
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
+
+
+def has_adaptive(tower: Tower) -> bool:
+    """Whether a norm of a tower's sublayers is scaled or shifted by what stands beside the stream."""
+    return any(stage.norm.adaptive for group in tower.groups for stage in group.stages)
 
 
 def describe_bare_norms(anatomy: Anatomy) -> str:

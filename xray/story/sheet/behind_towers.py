@@ -1,5 +1,7 @@
 """What stands behind the layers of several towers: finer maps, and steps of other towers that lead there."""
 
+from dataclasses import replace
+
 from xray.ir.flow.remembering import once, once_for
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading
@@ -9,7 +11,7 @@ from xray.story.exits.behind.last_steps import find_last
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.handed_rows import list_normed_before
 from xray.story.exits.met_maps import MetMaps, list_met_maps
-from xray.story.exits.other_ways import list_led_across
+from xray.story.exits.other_ways import OF_OTHERS, list_led_across
 
 
 @once
@@ -41,7 +43,20 @@ def chart_leaving(reading: Reading, towering: Towering) -> Chart | None:
     leaving = chart_exit(reading.flow, towering, others)
     met = {place for pair, place in list_last_meetings(reading).items() if towering.tower.name in pair}
     boxed = () if leaving is None else (reading.flow.places.get(one.id) for node in leaving.nodes for one in node.steps)
-    return leaving if met.isdisjoint(boxed) else chart_exit(reading.flow, towering, others | met)
+    leaving = leaving if met.isdisjoint(boxed) else chart_exit(reading.flow, towering, others | met)
+    return None if leaving is None else paint_beside(reading, leaving)
+
+
+def paint_beside(reading: Reading, chart: Chart) -> Chart:
+    """The chart with boxes of another way that no tower's layers are behind as what stands beside all (Pyramid Flow).
+
+    So is what scales and shifts a last norm, made of a time that another tower's condition is made of too.
+    """
+    flow, sums = reading.flow, frozenset[int]().union(*(one.sums for one in reading.towers))
+    ways = {one.key: [flow.places[step.id] for step in one.steps] for one in chart.nodes if one.surface == OF_OTHERS}
+    apart = {key for key, steps in ways.items() if sums.isdisjoint(flow.behind(*steps))}
+    nodes = (replace(one, surface="condition") if one.key in apart else one for one in chart.nodes)
+    return replace(chart, nodes=tuple(nodes), memory=tuple(key for key in chart.memory if key not in apart))
 
 
 @once_for

@@ -204,8 +204,29 @@ def list_apart(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> fr
     found |= (list_before_layers(flow, towering.layers) - own) | list_before_blocks(flow, towering.layers)
     found |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
     found |= frozenset[int]().union(*map(list_condition, towers)) - beside
+    found |= list_leading_across(flow, towering, towers)
     if towering.condition is not None and towering.tower.looked_at:  # no layer's own
         found |= towering.condition.nodes
+    return found
+
+
+def list_leading_across(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> set[int]:
+    """The steps beside a tower's layers that work with parameters for sublayers of other towers alone.
+
+    So is what scales the rows of a picture, of which keys are made that a text looks at too (Pyramid Flow).
+    """
+    own, *others = (
+        {node for layer in one.layers for node in list_inner(layer)}
+        for one in (towering, *(tower for tower in towers if tower is not towering))
+    )
+    theirs = set[int]().union(*others) - own
+    regions = [joint.region for staging in towering.stagings for joint in staging.joints]
+    beside = frozenset[int]().union(*(region.beside for region in regions)) - own - theirs
+    found = set[int]()
+    for node in (one for one in beside if flow.steps[one].params and flow.is_leaf(one)):
+        ways = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: one not in own and one not in theirs)}
+        readers = {reader for one in ways for reader in flow.readers.get(one, ())}
+        found |= {node} if readers & theirs and not readers & own else set()
     return found
 
 

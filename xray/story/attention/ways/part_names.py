@@ -242,7 +242,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
         return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))}{'' if shared else of}"
     words = {
         "heads": "HEADS",
-        "rotate": "ROTATE",
+        "rotate": "ROTATE A PART OF" if not narrow and of and writes_some(flow, part) else "ROTATE",
         "choose": "CHOSEN",
         "cache": "CACHE",
         "kept": "CACHE",
@@ -288,6 +288,16 @@ def label_linear(flow: Flow, part: Part, letters: str, made: str, *, narrow: boo
         return f"{'UP' if is_up else 'LINEAR'} {made}{name_groups(flow, linears[-1])}"
     several = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
     return f"UP TO {made}" if is_up else f"{several} {made}"
+
+
+def writes_some(flow: Flow, part: Part) -> bool:
+    """Whether a part writes what it has worked out over less than all of what it ends with: the rest goes on as it was.
+
+    So queries and keys are turned where they stand beside their values (Pyramid Flow).
+    """
+    given = [flow.steps[node].inputs for node in part.nodes if flow.op(node) in WRITES]
+    written = sum(prod(records[-1].shape) for records in given)
+    return 0 < written < prod(part.record.shape)
 
 
 def gives_on(flow: Flow, node: int, linears: Collection[int]) -> bool:

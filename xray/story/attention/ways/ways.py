@@ -168,7 +168,7 @@ def gather_layers(flow: Flow, parts: Sequence[Part]) -> list[Part]:
     found: list[Part] = []
     for part in parts:
         first = next((place for place, one in enumerate(found) if one.kind == "linear"), None)
-        end = next((one for one in reversed(part.nodes) if not pads_nothing(flow, one)), part.nodes[-1])
+        end = next((one for one in reversed(part.nodes) if not leaves_all(flow, one)), part.nodes[-1])
         is_joined = part.kind == "rotate" and flow.op(end) in JOINS | WRITES | {"stack"}
         if first is None or not is_joined or not any(is_linear(flow, node) for node in part.nodes):
             found.append(part)
@@ -181,9 +181,10 @@ def gather_layers(flow: Flow, parts: Sequence[Part]) -> list[Part]:
     return found
 
 
-def pads_nothing(flow: Flow, node: int) -> bool:
-    """Whether a step puts no numbers around those that it is given, where others of its kind do."""
-    return flow.op(node) in PADDINGS and not puts_around(flow, node)
+def leaves_all(flow: Flow, node: int) -> bool:
+    """Whether a step puts no numbers around those that it is given, where others of its kind do, or takes all rows."""
+    is_whole = flow.op(node) == "index" and prod(flow.steps[node].inputs[0].shape) == prod(flow.output(node).shape)
+    return is_whole or (flow.op(node) in PADDINGS and not puts_around(flow, node))
 
 
 def trim(parts: list[Part]) -> list[Part]:
