@@ -95,6 +95,27 @@ def test_only_what_stands_between_two_layers_is_counted_there():
     assert "conv2d ×" not in told.partition("in no box: ")[2]
 
 
+class Weighing(Layer):
+    """A layer that adds what it began with once more, each number weighed (RGT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        return super().forward(x) + x * self.gamma
+
+
+def test_a_last_layer_of_a_group_has_as_many_parameters_as_the_others():
+    model = Restores(3, 3)
+    for group in model.groups:
+        group.layers = nn.ModuleList(Weighing() for _ in range(3))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, SIDE, SIDE)))
+
+    own = sum(one.numel() for one in model.groups[0].layers[0].parameters())
+    assert {(frame.params, *frame.more) for frame in column.frames} <= {(own, *[0] * count) for count in range(1, 7)}
+
+
 class Hourglass(nn.Module):
     """Half as many rows for the layers in the middle, each repeated behind these and added to what came before."""
 
