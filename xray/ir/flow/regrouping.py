@@ -147,7 +147,7 @@ def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
     What a convolution gives is no rows: its channels may be laid out as joints and their coordinates.
     """
     moves = list_moves(flow, node)
-    if moves and any(flow.op(maker) in FINDINGS for maker in flow.makers[moves[-1]]):
+    if moves and any(maker is not None and flow.op(maker) in FINDINGS for maker in flow.makers[moves[-1]]):
         return None
     before, after = follow(flow, moves)
     if len(before) != len(("batch", "row", "width")) or len(after) != MAP or [len(one) for one in after[2:]] != [1, 1]:
