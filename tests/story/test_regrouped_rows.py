@@ -204,6 +204,14 @@ def test_rows_that_end_as_a_map_have_a_box(lay_out, told):
     assert column.exit.node(column.exit.heads[0]).record.shape == column.exit.nodes[-1].record.shape
 
 
+def test_channels_of_a_convolution_that_are_laid_out_are_no_rows():
+    found = nn.Conv1d(WIDTH, 35, 1).eval()
+    model = Mapped(lambda x: found(x.mean(1, keepdim=True).mT).view(BATCH, 5, 7, 1).permute(0, 3, 1, 2))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(BATCH, 3, 20, 28)))
+
+    assert not any("ROWS LAID OUT" in node.label for node in column.exit.nodes)
+
+
 class Swapping(nn.Module):
     """Attentions with places first, their feed-forwards with the batch first, norms behind the sums (SASRec)."""
 

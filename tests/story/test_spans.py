@@ -8,6 +8,7 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Span
+from xray.story.cards.boxless import count_unsaid, find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
@@ -93,6 +94,39 @@ def test_only_what_stands_between_two_layers_is_counted_there():
     assert "Groups of 3 layers: behind each" in told
     assert "Not drawn" not in told
     assert "conv2d ×" not in told.partition("in no box: ")[2]
+
+
+class Weighing(Layer):
+    """A layer that adds what it began with once more, each number weighed (RGT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        return super().forward(x) + x * self.gamma
+
+
+def test_a_last_layer_of_a_group_has_as_many_parameters_as_the_others():
+    model = Restores(3, 3)
+    for group in model.groups:
+        group.layers = nn.ModuleList(Weighing() for _ in range(3))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, SIDE, SIDE)))
+
+    own = sum(one.numel() for one in Weighing().parameters())
+    assert {(frame.params, *frame.more) for frame in column.frames} <= {(own, *[0] * count) for count in range(1, 7)}
+
+
+def test_of_groups_between_which_nothing_is_drawn_each_step_is_told():
+    model = Restores(*[3] * 8)
+    for group in model.groups:
+        group.layers = nn.ModuleList(Weighing() for _ in range(3))
+        group.layers[0].wide, group.layers[0].back = nn.Linear(WIDTH, 19), nn.Linear(19, WIDTH)
+    columns = read_columns(xray.trace(model.eval(), torch.rand(2, 3, SIDE, SIDE)))
+
+    drawn = [node.label for frame in columns[0].frames if frame.bridge for node in frame.bridge.nodes]
+    told = sum(ops["mul"] for _, ops in count_unsaid(columns, find_unsaid(columns)))
+    assert ("× LEARNED NUMBERS" in drawn, told) == (False, 8 * 3)
 
 
 class Hourglass(nn.Module):

@@ -89,7 +89,25 @@ MIXED: list[list[type[nn.Module]]] = [
     [ConvolutionPart, AttentionPart, ConvolutionPart, AttentionPart],
     [AttentionPart, ConvolutionPart],
 ]
+
+
+class Named(nn.Module):
+    """Stages that have names, and not numbers: one of blocks that only think, one of layers (AST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = nn.Linear(7, WIDTH)
+        self.first, self.second = (
+            Stage(*(FeedForwardPart() for _ in range(2)), before=()),
+            Stage(Layer(), Layer(), before=()),
+        )
+
+    def forward(self, x):
+        return self.second(self.first(self.given(x)))
+
+
 CASES = {
+    "blocks of a part each in a stage with a name": Named(),
     "a feed-forward before the blocks of a stage": Staged(
         [Layer(), Layer()], [Layer(), Layer()], before=[FeedForwardPart()]
     ),

@@ -2,10 +2,12 @@
 
 import torch
 from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from story.body.test_mistaken import FeedForwardPart
 from story.parameter_bars import bars_of, poster_of
 from torch import nn
 
 import xray
+from xray.story.sheet.columns import read_columns
 
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 SPARE = 5 * 7 + 7
@@ -73,6 +75,26 @@ def test_rows_of_a_table_are_not_used_where_one_alone_is_taken_by_its_number():
     found = xray.anatomy(xray.trace(OfOneTask(), IDS))
 
     assert found.active_params == found.params - SPARE - 5 * WIDTH
+
+
+class InShares(FeedForwardPart):
+    """What two ways give is added up in learned shares, each read by its number and out of all (AST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shares = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        first, second = (self.shares[way].exp() / self.shares.exp().sum() for way in range(2))
+        wide = self.wide(self.norm(x))
+        return x + self.back(self.bend(wide) * first + wide.relu() * second)
+
+
+def test_numbers_that_are_read_one_by_one_and_all_at_once_count_once():
+    model = nn.Sequential(InShares(), InShares())
+    (column,) = read_columns(xray.trace(model, torch.rand(2, 3, 12)))
+
+    assert [frame.params for frame in column.frames] == [sum(one.numel() for one in model[0].parameters())]
 
 
 class Extended(Words):

@@ -73,6 +73,30 @@ def test_sublayers_led_back_by_one_linear_layer_are_not_said_to_be_added_togethe
     assert not any("are added together" in text for text in told)
 
 
+class Near(nn.Module):
+    """A way beside an attention that mixes places near each other; keys and values are made of it (Wave-ViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.reduce = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDE)
+        self.near, self.asked = nn.Conv1d(WIDE, WIDE, 3, padding=1), nn.Linear(WIDTH, WIDTH)
+        self.keyed, self.out = nn.Linear(WIDE, 2 * WIDTH), nn.Linear(WIDTH + WIDE, WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        near = self.near(self.reduce(rows).mT).mT.relu()
+        rows = (self.asked(rows), *self.keyed(near).chunk(2, -1))
+        heads = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        made = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(-2)
+        return x + self.out(torch.cat((made, near), -1))
+
+
+def test_a_way_beside_attention_that_mixes_places_is_no_feed_forward():
+    told = read(Near(), FeedForwardPart(), Near(), FeedForwardPart())
+
+    assert not any("stand side by side" in text or "BESIDE FEED-FORWARD" in text for text in told)
+
+
 def test_a_linear_layer_that_makes_the_wide_rows_too_is_said_to_make_more():
     assert [text[: text.index("  ")] for text in tell(takes=False) if text.startswith(LABEL)] == [f"{LABEL} AND MORE"]
 

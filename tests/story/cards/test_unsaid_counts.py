@@ -302,3 +302,35 @@ def test_what_runs_before_a_layer_and_is_made_for_others_is_no_part_of_it_and_co
     columns = read_columns(xray.trace(model.eval(), torch.rand(2, 5, WIDE)))
 
     assert {name: dict(ops) for name, ops in list_unsaid(columns)} == {"elsewhere": {"conv1d": 3, "tanh": 3}}
+
+
+class Bent(nn.Module):
+    """Scores with a bias of places from a learned table, of which a softmax and a bend make weights (AST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDE), nn.Linear(WIDE, WIDE)
+        self.made = nn.Linear(WIDE, 3 * WIDE)
+        self.table = nn.Parameter(torch.rand(9))
+        self.register_buffer("apart", 4 + torch.arange(5)[:, None] - torch.arange(5))
+
+    def forward(self, x):
+        query, key, value = self.made(self.norm(x)).chunk(3, dim=-1)
+        scores = query @ key.mT + self.table[self.apart.view(-1)].view(5, 5)
+        return x + self.out((scores.softmax(-1) * 0.5 + scores.relu() ** 2 * 0.5) @ value)
+
+
+def test_a_bias_that_is_added_to_scores_of_an_unknown_attention_is_told():
+    layers = (part for _ in range(LAYERS) for part in (Bent(), Thinks()))
+
+    assert count_in(nn.Sequential(nn.Linear(7, WIDE), *layers), torch.rand(2, 5, 7))["add"] == LAYERS
+
+
+class Thinks(nn.Sequential):
+    """A feed-forward behind a norm, added."""
+
+    def __init__(self):
+        super().__init__(nn.LayerNorm(WIDE), nn.Linear(WIDE, 31), nn.GELU(), nn.Linear(31, WIDE))
+
+    def forward(self, x):
+        return x + super().forward(x)

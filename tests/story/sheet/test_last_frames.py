@@ -59,6 +59,25 @@ def test_what_leaves_is_drawn_out_of_the_frame_that_holds_the_last_layer():
     assert [group.layers for group in xray.anatomy(trace).towers[0].groups] == [(0, 2, 4), (1, 3)]
 
 
+class ThinksLess(Thinks):
+    def __init__(self, wide, share):
+        super().__init__(wide)
+        self.share = nn.Dropout(share)
+
+    def forward(self, x):
+        return x + self.share(self.down(torch.relu(self.up(self.norm(x)))))
+
+
+def test_a_frame_tells_of_shares_that_its_own_layers_drop():
+    torch.manual_seed(0)
+    widths = zip((31, 43, 31, 43, 31), (0.1, 0.2, 0.3, 0.4, 0.5), strict=True)
+    trace = xray.trace(nn.Sequential(*(ThinksLess(*one) for one in widths)).eval(), torch.rand(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+
+    told = [(frame.group.layers, frame.group.dropouts) for frame in column.frames]
+    assert told == [((0, 2), (0.1, 0.3)), ((1, 3), (0.2, 0.4)), ((4,), None)]
+
+
 def read_frames(widths):
     torch.manual_seed(0)
     (column,) = read_columns(xray.trace(nn.Sequential(*map(Thinks, widths)), torch.rand(2, 5, WIDTH)))

@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, COPIES, TURNS
+from xray.ir.flow.operation_kinds import CASTING, COPIES, FINDINGS, TURNS
 from xray.ir.turns import read_turn
 
 LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze"})
@@ -142,8 +142,14 @@ def mix_sequences(flow: Flow, moves: Sequence[int]) -> bool:
 
 
 def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
-    """Of how many lines and columns the map is that moves which end at a step make of rows, channels first."""
-    before, after = follow(flow, list_moves(flow, node))
+    """Of how many lines and columns the map is that moves which end at a step make of rows, channels first.
+
+    What a convolution gives is no rows: its channels may be laid out as joints and their coordinates.
+    """
+    moves = list_moves(flow, node)
+    if moves and any(maker is not None and flow.op(maker) in FINDINGS for maker in flow.makers[moves[-1]]):
+        return None
+    before, after = follow(flow, moves)
     if len(before) != len(("batch", "row", "width")) or len(after) != MAP or [len(one) for one in after[2:]] != [1, 1]:
         return None
     is_laid = after == [before[0], before[2], *([part] for part in before[1])]

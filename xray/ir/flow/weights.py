@@ -45,11 +45,12 @@ def list_weights(step: Step) -> dict[str, int]:
 
 
 def gather_weights(flow: Flow, places: Iterable[int]) -> dict[str, int]:
-    """The parameters that some steps work with, each once."""
+    """The parameters that some steps work with, each once: no row of a table that is worked with as a whole too."""
     found: dict[str, int] = {}
     for place in places:
         found.update(read_weights(flow, place))
-    return found
+    rows = [name for name in found if name.endswith("]") and name.rpartition("[")[0] in found]
+    return {name: n for name, n in found.items() if name not in rows} if rows else found
 
 
 @once

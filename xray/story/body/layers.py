@@ -54,7 +54,6 @@ def group_layers(
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
     own: dict[tuple[object, ...], list[frozenset[str]]] = {}
     loose: dict[tuple[object, ...], bool] = {}
-    dropped: dict[tuple[object, ...], set[tuple[tuple[float, ...], tuple[float, ...]]]] = {}
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
@@ -68,9 +67,6 @@ def group_layers(
         held.setdefault(key, []).append(learned_paths(flow, layer))
         loose[key] = bool(list_loose(flow, layer)) or loose.get(key, False)
         own.setdefault(key, []).append(learned_paths(flow, layer, list_of_places(flow, layer)))
-        dropped.setdefault(key, set()).add(
-            (list_shares(flow, layer, DROPOUTS - DROP_PATHS), list_shares(flow, layer, DROP_PATHS))
-        )
     again = find_return(list(groups.values()))
     if again is not None:
         return group_layers(flow, layers, (*breaks, again), put_back)
@@ -83,8 +79,7 @@ def group_layers(
             widths[key],
             is_shared(held[key]) if len(numbers) > 1 else None,
             () if loose[key] else list_weight_sets(numbers, held[key]),
-            spread_of({shares for shares, _ in dropped[key]}),
-            spread_of({shares for _, shares in dropped[key]}, of_branches=True),
+            *spread_dropped(flow, [layers[number] for number in numbers]),
             in_part[key],
             count_shared_sets(own[key]) if in_part[key] else None,
         )
@@ -123,6 +118,14 @@ def find_return(groups: Sequence[Sequence[int]]) -> int | None:
         return None
     numbers, place = taken_up[0]
     return numbers[place] if 1 < place < len(numbers) - 1 else None
+
+
+def spread_dropped(
+    flow: Flow, layers: Sequence[Layer]
+) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    """The lowest and the highest share that some layers drop of what they make, and of whole branches."""
+    single = {list_shares(flow, layer, DROPOUTS - DROP_PATHS) for layer in layers}
+    return spread_of(single), spread_of({list_shares(flow, layer, DROP_PATHS) for layer in layers}, of_branches=True)
 
 
 def spread_of(dropped: Collection[tuple[float, ...]], *, of_branches: bool = False) -> tuple[float, float] | None:

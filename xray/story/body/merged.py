@@ -2,7 +2,7 @@
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.feed_forward import is_bend, is_gate, name_activation
@@ -39,10 +39,14 @@ def find_last_linear(flow: Flow, region: Region) -> int | None:
 
 
 def describe_half(flow: Flow, region: Region) -> FeedForward | None:
-    """The facts of a feed-forward whose way back is shared; None if wide rows are not bent."""
+    """The facts of a feed-forward whose way back is shared; None if wide rows are not bent, or places mixed.
+
+    What goes to a map of fewer places and back beside an attention is a way of its own (Wave-ViT's wavelets).
+    """
     projections = projections_in(flow, region.inner)
     after = [node for node in sorted(region.inner) if projections and node > projections[0]]
-    if len(projections) != 1 or not any(is_bend(flow, node) for node in after):
+    mixed = any(flow.op(node) in FINDINGS and not is_linear(flow, node) for node in region.inner)
+    if mixed or len(projections) != 1 or not any(is_bend(flow, node) for node in after):
         return None
     d_ff = flow.output(region.end).shape[-1]
     gated = any(is_gate(flow, node, set(region.inner), projections) for node in after)

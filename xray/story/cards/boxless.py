@@ -298,11 +298,16 @@ def name_block(flow: Flow, staging: Staging) -> str:
 def list_stood_for(phase: Column) -> set[int]:
     """The steps around layers of which the boxes of one bridge, condition or correction tell for all.
 
-    Not what corrects the boxes that the first layer read, in another way than later ones (D-FINE).
+    Of bridges only what one draws (not RGT's, between groups). Not what corrects the boxes that the first layer read,
+    in another way than later ones (D-FINE).
     """
     towering, condition = phase.towering, phase.towering.condition
     found = set[int]() if condition is None else {*(condition.nodes - condition.untold)}
-    found = found.union(*(one.nodes | one.aside for one in towering.bridges), *(one.nodes for one in towering.taps))
+    charts = (frame.bridge for frame in phase.frames if frame.bridge is not None)
+    kinds = {name_kind(step.path) for chart in charts for node in chart.nodes for step in node.steps}
+    bridges = set[int]().union(*(one.nodes | one.aside for one in towering.bridges))
+    found |= {node for node in bridges if name_kind(phase.reading.flow.steps[node].path) in kinds}
+    found = found.union(*(one.nodes for one in towering.taps))
     return found.union(*((one.steps - one.first) | one.places for one in towering.corrections))
 
 

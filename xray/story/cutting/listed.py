@@ -65,7 +65,8 @@ def cut_pieces(flow: Flow, pieces: Sequence[Layer], holders: Holders) -> list[La
         is_stage = len(inner) > 1 and are_of_one_class(inner, holders)
         looks = {any(kind == "cross" for kind, _ in kinds) for kinds in told if len(kinds) == 1}
         are_blocks = all(map(does_mix_places, inner)) or (is_listed and len(set(told)) == 1)
-        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and (name in lists or not are_sublayers(inner)):
+        are_apart = name in lists or not are_sublayers(inner) or (is_stage and is_stage_of_none(piece, holders))
+        if (is_listed or is_stage) and are_blocks and len(looks) < 2 and are_apart:
             pieces = [*inner, *pieces]
             lists |= {name} - {""}
             continue
@@ -178,6 +179,13 @@ def are_sublayers(pieces: Sequence[Layer]) -> bool:
     kinds = [name_coarse(one.stage) for piece in pieces for one in piece]
     mixing = [kind for kind in kinds if kind != "think"]
     return len(kinds) == len(pieces) and len({*mixing}) == len(mixing)
+
+
+def is_stage_of_none(piece: Layer, holders: Holders) -> bool:
+    """Whether no stage of a piece mixes places, and what holds them all is no block of a list: AST's encoder."""
+    own = [holders[id(one)] for one in piece]
+    shared = own[0][: count_shared(own)]
+    return not does_mix_places(piece) and bool(shared) and not shared[-1].is_numbered
 
 
 def count_maps(flow: Flow, piece: Layer) -> int:

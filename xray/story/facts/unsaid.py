@@ -151,7 +151,8 @@ def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set
 def is_bias(flow: Flow, node: int) -> bool:
     """Whether a step adds learned rows, one picked for each place, to what a product makes: the bias of each expert's.
 
-    The box of experts counts these. Learned rows as such, added to a product, are in no box unless it holds that step.
+    The box of experts counts these. Learned rows as such, added to a product, are in no box unless it holds that step;
+    nor is what is added to scores, that no learned numbers made (AST).
     """
     if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
         return False
@@ -159,8 +160,10 @@ def is_bias(flow: Flow, node: int) -> bool:
     picked = [maker for record, maker in flow.given(node) if maker in data and is_learned(flow, record, maker)]
     made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
     product = flow.carried_from(made[0]) if len(picked) == len(made) == 1 else None
-    multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
-    return multiplies or (product is not None and flow.op(product).endswith("mm"))
+    if product is None or is_projection(flow, product):
+        return product is not None
+    is_any = is_product(flow, product) or flow.op(product).endswith("mm")
+    return is_any and any(is_learned(flow, record, maker) for record, maker in flow.given(product))
 
 
 def find_boxless(flow: Flow, around: Collection[int], drawn: Collection[str]) -> set[int]:

@@ -98,6 +98,8 @@ def count_frames(
             for nodes, home in zip(places, homes, strict=True)
         ]
         counts = [sum(weights.values()) for weights in layers]
+        moved = {name: n for name, n in {**worked, **idle}.items() if name in elsewhere}
+        wholes = [n + sum_held(home, moved) for n, home in zip(counts, homes, strict=True)]
         together = {name: n for weights in layers for name, n in weights.items()}
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         boxed = [weigh_boxes(flow, one) for one in frame.panels]
@@ -117,12 +119,20 @@ def count_frames(
                 frame,
                 panels=tuple(replace(one, params=n) for one, n in zip(frame.panels, held, strict=True)),
                 params=counts[0],
-                more=tuple(count - counts[0] for count in counts),
+                more=tuple(0 if whole == counts[0] else n - counts[0] for n, whole in zip(counts, wholes, strict=True)),
                 together=sum(together.values()) if frame.group.shared_in_part else None,
                 correcting=sum(correcting.values()),
             )
         )
     return tuple(found)
+
+
+def sum_held(home: str, parameters: Mapping[str, int]) -> int:
+    """How many of some parameters a layer's own module holds: of those that work between layers, be it behind it.
+
+    So the last layer of a group has no fewer than the others that work with theirs before the next one (RGT).
+    """
+    return sum(n for name, n in parameters.items() if home and holds(home, name))
 
 
 def list_own(parts: Sequence[Mapping[str, int]], left: Collection[str]) -> list[dict[str, int]]:

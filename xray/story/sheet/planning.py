@@ -11,7 +11,7 @@ from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
-from xray.story.body.layers import Mask, list_masks
+from xray.story.body.layers import Mask, list_masks, spread_dropped
 from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
@@ -124,6 +124,7 @@ def plan_frames(
         )
     else:
         groups = part_last(groups)
+    groups = [spread_anew(flow, towering, group) for group in groups]
     layers = [towering.layers[group.layers[0]] for group in groups]
     charts = [
         [chart_panel(flow, towering, group, place, towers) for place in range(len(layer))]
@@ -263,6 +264,14 @@ def part_last(groups: Sequence[Group]) -> list[Group]:
     held = [replace(group, layers=tuple(layer for layer in group.layers if layer < begun)) for group in groups]
     numbers = dict(behind)
     return [*held, *(replace(groups[numbers[run[0]]], layers=tuple(run)) for run in runs)]
+
+
+def spread_anew(flow: Flow, towering: Towering, group: Group) -> Group:
+    """A group that may be a part of one, with the shares that its own layers drop."""
+    if group in towering.tower.groups:
+        return group
+    dropouts, drop_paths = spread_dropped(flow, [towering.layers[layer] for layer in group.layers])
+    return replace(group, dropouts=dropouts, drop_paths=drop_paths)
 
 
 def chart_panel(flow: Flow, towering: Towering, group: Group, place: int, towers: Sequence[Towering]) -> Chart:
