@@ -64,8 +64,8 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
     """The parameters that some steps work with, or those inside them, by their names, each with its size.
 
     With those of which other steps made what these are given: in the same block, out of learned numbers alone (weights
-    that are normed first), or in any, by moves alone: a part that these cut is a parameter by itself. Not those that
-    were resized, which may happen to one many times, nor rows that a linear layer works on.
+    that are normed first, a row times a number), or in any, by moves alone: a part that these cut is a parameter by
+    itself. Not those that were resized, which may happen to one many times, nor rows that a linear layer works on.
     """
     leaves = {inner for one in places for inner in range(one, flow.ends[one]) if flow.is_leaf(inner)}
     found: dict[str, int] = {}
@@ -98,7 +98,9 @@ def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator
     is_weight = is_norm or is_linear(flow, place) or flow.op(place) in FINDINGS
     given = filter(lambda one: one is not None and makes(one), flow.makers[place][is_norm:])
     made = list(flow.behind(*given, within=makes))
-    if not is_weight and (flow.op(place) not in SUMS | SCALINGS or not APART.isdisjoint(map(flow.op, made))):
+    if not is_weight and (
+        flow.op(place) not in SUMS | SCALINGS | SIDE_BY_SIDE or not APART.isdisjoint(map(flow.op, made))
+    ):
         return
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()
 

@@ -134,7 +134,7 @@ def name_behind(staging: Staging) -> str:
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:
-    """The steps by which the stream of a stage is multiplied by one number, or multiplied and shifted by learned ones."""
+    """The steps by which the stream of a stage is multiplied by one number, or by learned ones, also shifted."""
     if staging.stage.stream_scale in STREAM_FACTORS:
         ways = ((*list_factors_past(flow, joint), *list_learned_past(flow, joint)) for joint in staging.joints)
         return list(dict.fromkeys(node for way in ways for node in way))
