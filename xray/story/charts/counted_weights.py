@@ -78,13 +78,17 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
             one
             for number, one in enumerate(given)
             if not (is_held or number == rows)
-            or (one[1] in leaves and leaves.issuperset(flow.leaf_readers(one[1] or 0)))
+            or (one[1] in leaves and leaves.issuperset(list_using(flow, one[1] or 0)))
         ]
         if not is_held:
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
-        if not is_held or rows is not None:
-            found.update(part for record, maker in given for part in list_moved(flow, record, maker))
+        found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
+
+
+def list_using(flow: Flow, place: int) -> list[int]:
+    """The leaves that read what a step gives, but for moves that nobody reads (an Identity beside the way)."""
+    return [one for one in flow.leaf_readers(place) if flow.op(one) not in CARRYING or flow.leaf_readers(one)]
 
 
 def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator[int]:
