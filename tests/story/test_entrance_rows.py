@@ -310,10 +310,24 @@ class Widened(nn.Module):
 
     def forward(self, x):
         x = self.back(self.wide(x).relu()) + self.past(x)
-        x = torch.cat([x, self.marks(torch.full((len(x), 1), 1))], dim=1)
+        x = torch.cat([x, self.make_row(len(x))], dim=1)
         for layer in self.layers:
             x = layer(x)
         return x
+
+    def make_row(self, count):
+        return self.marks(torch.full((count, 1), 1))
+
+
+class Lengthened(Widened):
+    """The same, where the row is learned itself, and times a number (VideoPrism)."""
+
+    def __init__(self):
+        super().__init__()
+        self.row = nn.Parameter(torch.ones(1, 1, 12))
+
+    def make_row(self, count):
+        return (self.row * 12**0.5).expand(count, 1, 12)
 
 
 def test_a_row_behind_those_that_a_sum_brought_to_the_width_of_the_layers_has_a_box():
@@ -323,6 +337,12 @@ def test_a_row_behind_those_that_a_sum_brought_to_the_width_of_the_layers_has_a_
     assert tower.entrance.nodes[-1].label == "WITH ONE MORE ROW BEHIND"
     assert nodes["WITH ONE MORE ROW BEHIND"].record.shape == (2, 8, 12)
     assert nodes["LOOKUP IN 2 ROWS"].extra == "24 parameters"
+
+
+def test_a_learned_row_that_is_multiplied_by_a_number_first_counts_where_it_is_put():
+    (tower,) = read_columns(xray.trace(Lengthened(), torch.randn(2, 7, 5)))
+
+    assert {node.label: node.extra for node in tower.entrance.nodes}["WITH ONE MORE ROW BEHIND"] == "12 parameters"
 
 
 class SomeCodes(nn.Module):

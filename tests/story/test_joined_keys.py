@@ -230,13 +230,13 @@ def test_it_is_said_whether_keys_of_another_stream_are_turned_too(turned, told):
     assert " ".join(list_texts(compose_poster(trace, text_width))).count(told) == 1
 
 
-@pytest.mark.parametrize(("is_counted", "found"), [(True, 64), (False, None)])
+@pytest.mark.parametrize(("is_counted", "found"), [(True, 4096), (False, None)])
 def test_a_window_of_joined_keys_is_told_where_a_mask_counts_with_it(is_counted, found):
-    trace = record(window=64, is_counted=is_counted)
+    trace = record(window=4096, is_counted=is_counted)
 
     assert {one.sliding_window for one in list_joint(trace)} == {None, found}
     texts = " ".join(list_texts(compose_poster(trace, text_width)))
-    assert ("encoder tower; sliding_window = 64 is set, in 2 of 3 layers." in texts) == is_counted
+    assert ("encoder tower; sliding_window = 4,096 is set, in 2 of 3 layers." in texts) == is_counted
 
 
 class BothAtOnce(nn.Module):

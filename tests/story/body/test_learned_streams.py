@@ -55,6 +55,7 @@ def test_learned_numbers_that_are_added_to_such_a_stream_first_are_told():
     _, shifted = (node for node in draw(Reader(AttentionPart(), Shifted()), rows()) if node.key == "add")
 
     assert shifted.label == "STREAM + LEARNED NUMBERS, × LEARNED NUMBERS, ADD"
+    assert sorted(step.op for step in shifted.steps) == ["add", "add", "mul"]
 
 
 class MixedIn(Reader):

@@ -134,6 +134,29 @@ def test_a_learned_row_that_looks_at_what_a_tower_gives_is_one_box_above_it():
     assert {"pool.q", "pool.k", "pool.v", "pool.out"} <= {step.path for step in nodes[0].steps}
 
 
+class ReadTwice(Asking):
+    """The learned row goes through a norm first; an Identity reads it too, and nobody what that gives (Perceiver)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.beside = nn.LayerNorm(WIDTH), nn.Identity()
+
+    def forward(self, seen):
+        rows = self.rows.expand(len(seen), -1, -1)
+        self.beside(rows)
+        return self.out(self.weigh(self.q(self.norm(rows)), self.k(seen)) @ self.v(seen))
+
+
+def test_learned_rows_that_go_through_a_norm_first_count_where_they_look():
+    model = Pooling()
+    model.pool = ReadTwice()
+    reading = read_pass(xray.trace(model, torch.randn(BATCH, SEEN, 7)).passes[0])
+
+    nodes = chart_exit(reading.flow, reading.towers[0], ()).nodes
+    held = sum(one.numel() for one in model.pool.parameters())
+    assert nodes[0].extra == f"{held:,} parameters"
+
+
 class Closed(Asking):
     """What learned rows found goes through a norm of the same block (VideoPrism)."""
 

@@ -145,3 +145,31 @@ def test_slopes_of_distances_that_a_mask_counts_out_are_no_mask():
     told = [label for label in labels if label == "MASK" or label.startswith("+")]
     assert told == ["+ SLOPES BY DISTANCE (ALiBi)", "MASK"]
     assert (read_attention(trace).positions, read_attention(trace).causal) == ("alibi", True)
+
+
+class Sorted(Attends):
+    """Numbers made of each row are picked by how far apart places are, of far ones by a logarithm (ProphetNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.Linear(WIDTH, HEADS * 8)
+
+    def forward(self, x, seen, mask):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        places = torch.arange(x.shape[1])
+        far = torch.maximum(places[:, None] - places, torch.zeros(1, dtype=places.dtype)).int()
+        kinds = torch.where(far < 4, far, (4 + torch.log(far.float() / 4)).int())  # of 0 the lowest number there is
+        made = self.near(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        scores = q @ k.mT + made.gather(-1, kinds.long().expand(*made.shape[:-1], -1))
+        return x + self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_low_numbers_among_those_by_which_distances_are_sorted_hide_nothing():
+    torch.manual_seed(0)
+    model = Seen("bool").eval()
+    model.layers = nn.ModuleList(Sorted() for _ in range(3))
+
+    trace = xray.trace(model, torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
+
+    assert not has_mask(trace)
+    assert read_attention(trace).positions == "relative"

@@ -58,6 +58,13 @@ def test_a_bias_that_is_the_sum_of_two_tables_says_so_and_by_what_one_is_asked()
     assert "2 tables added up, 1 of them by bbox, 84 parameters outside" in bias_of(second=True).told
 
 
+def test_the_box_of_such_a_bias_stands_for_the_sum_of_its_tables():
+    ops = [step.op for step in bias_of(second=True).steps]
+
+    assert ops.count("add") == 2  # with that of the scores
+    assert ops.count("embedding") == 2
+
+
 def test_a_bias_of_one_table_has_no_sum():
     assert not [text for text in bias_of(second=False).told if "added up" in text]
 

@@ -147,9 +147,10 @@ class OneByOne(nn.Module):
         return x + found.view(x.shape)
 
 
-def test_bounds_are_told_of_experts_one_after_the_other_with_biases_picked_from_those_of_all():
+@pytest.mark.parametrize("wide", [11, WIDTH])  # where they are as wide as the stream, what leads back is no gate
+def test_bounds_are_told_of_experts_one_after_the_other_with_biases_picked_from_those_of_all(wide):
     torch.manual_seed(0)
-    layers = [layer for _ in range(2) for layer in (AttentionPart(), OneByOne(hold_both))]
+    layers = [layer for _ in range(2) for layer in (AttentionPart(), OneByOne(hold_both, wide=wide))]
     (column,) = read_columns(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 13, WIDTH)))
 
     (each,) = (node for node in column.frames[0].panels[1].chart.nodes if node.label.startswith("IN EACH"))

@@ -63,7 +63,7 @@ class Beside:
 class Origin:
     """What is added to scores is made of: the arguments (BROS, LayoutLMv3), and the learned steps on the way.
 
-    Of tables whose rows are added up, `asked` has the argument that each is asked by, "" where it is asked by none.
+    Of tables whose rows are added up, on the way too, `asked` has the argument that each is asked by; "" by none.
     """
 
     asked: tuple[str, ...] = ()
@@ -244,7 +244,8 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     counts = any(flow.op(node) in COUNTING for node in way) or any(
         not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
     )
-    ways = (node for node in sorted(way) if flow.is_leaf(node) and flow.steps[node].is_learned)
+    added = {node for node in way if asked and flow.op(node) in SUMS and None not in name_tables(flow, node)}
+    ways = (node for node in sorted(way) if flow.is_leaf(node) and (flow.steps[node].is_learned or node in added))
     return Origin(asked, (*[COUNTED_PLACES] * counts, *names), tuple(ways)) if names else Origin(asked)
 
 

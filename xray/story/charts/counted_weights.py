@@ -64,8 +64,8 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
     """The parameters that some steps work with, or those inside them, by their names, each with its size.
 
     With those of which other steps made what these are given: in the same block, out of learned numbers alone (weights
-    that are normed first), or in any, by moves alone: a part that these cut is a parameter by itself. Not those that
-    were resized, which may happen to one many times, nor rows that a linear layer works on.
+    that are normed first, a row times a number), or in any, by moves alone: a part that these cut is a parameter by
+    itself. Not those that were resized, which may happen to one many times, nor rows that a linear layer works on.
     """
     leaves = {inner for one in places for inner in range(one, flow.ends[one]) if flow.is_leaf(inner)}
     found: dict[str, int] = {}
@@ -78,13 +78,17 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
             one
             for number, one in enumerate(given)
             if not (is_held or number == rows)
-            or (one[1] in leaves and leaves.issuperset(flow.leaf_readers(one[1] or 0)))
+            or (one[1] in leaves and leaves.issuperset(list_using(flow, one[1] or 0)))
         ]
         if not is_held:
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
-        if not is_held or rows is not None:
-            found.update(part for record, maker in given for part in list_moved(flow, record, maker))
+        found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
+
+
+def list_using(flow: Flow, place: int) -> list[int]:
+    """The leaves that read what a step gives, but for moves that nobody reads (an Identity beside the way)."""
+    return [one for one in flow.leaf_readers(place) if flow.op(one) not in CARRYING or flow.leaf_readers(one)]
 
 
 def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator[int]:
@@ -98,7 +102,9 @@ def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator
     is_weight = is_norm or is_linear(flow, place) or flow.op(place) in FINDINGS
     given = filter(lambda one: one is not None and makes(one), flow.makers[place][is_norm:])
     made = list(flow.behind(*given, within=makes))
-    if not is_weight and (flow.op(place) not in SUMS | SCALINGS or not APART.isdisjoint(map(flow.op, made))):
+    if not is_weight and (
+        flow.op(place) not in SUMS | SCALINGS | SIDE_BY_SIDE or not APART.isdisjoint(map(flow.op, made))
+    ):
         return
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()
 

@@ -134,9 +134,10 @@ def name_behind(staging: Staging) -> str:
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:
-    """The steps by which the stream of a stage is multiplied by one number."""
+    """The steps by which the stream of a stage is multiplied by one number, or by learned ones, also shifted."""
     if staging.stage.stream_scale in STREAM_FACTORS:
-        return [node for joint in staging.joints for node in list_factors_past(flow, joint)]
+        ways = ((*list_factors_past(flow, joint), *list_learned_past(flow, joint)) for joint in staging.joints)
+        return list(dict.fromkeys(node for way in ways for node in way))
     behind = find_factor_behind(flow, staging.joints[-1].add) if staging.stage.stream_scale else None
     return [] if behind is None else [behind]
 

@@ -226,10 +226,10 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, layers: Coll
 
 
 def describe_group(flow: Flow, group: Collection[int], nodes: Collection[int]) -> FeedForward | None:
-    """The feed-forward that linear layers of one block are."""
-    inner = {node for node in nodes if min(group) <= node <= max(group)}
-    found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
+    """The feed-forward that linear layers of one block are: the last of those that stand in it one after the other."""
     together = steps_behind(flow, max(group), nodes).intersection(group)
+    inner = {node for node in nodes if min(together) <= node <= max(group)}
+    found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
     return found if found is not None and len(together) in (2, 2 + bool(found.gated)) else None
 
 

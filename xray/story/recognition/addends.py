@@ -101,9 +101,16 @@ def fills_low(flow: Flow, place: int) -> bool:
         return False
     told = [number(flow.steps[place], name) for name in ("input", "value", "other", "arg2", "fill_value")]
     given = [*flow.given(place)][flow.op(place) in FILLS :]
-    known = [values_of(flow, maker) for record, maker in given if record.dtype != "bool"]
-    told += [float(np.nanmin(one)) for one in known if one is not None and not np.isnan(one).all()]
+    told += [read_lowest(flow, record, maker) for record, maker in given if record.dtype != "bool"]
     return min((one for one in told if one is not None), default=0.0) <= LOWEST
+
+
+def read_lowest(flow: Flow, record: TensorRecord, maker: int | None) -> float | None:
+    """The lowest number of a tensor that is known; None of whole ones that differ: so distances are (ProphetNet)."""
+    values = values_of(flow, maker)
+    if values is None or np.isnan(values).all() or not (record.is_float or len(np.unique(values)) == 1):
+        return None
+    return float(np.nanmin(values))
 
 
 def leave_off_bools(flow: Flow, operand: Operand) -> Operand:

@@ -174,7 +174,7 @@ def describe_beside(branch: Branch) -> str:
     if branch.causal is None:
         return f"Places look at those of {whose} too."
     own = "back, never ahead" if branch.causal else "at each other"
-    window = f"; sliding_window = {branch.sliding_window} is set" if branch.sliding_window else ""
+    window = f"; sliding_window = {branch.sliding_window:,} is set" if branch.sliding_window else ""
     return f"Places look {own}, and at those of {whose}{window}."
 
 
