@@ -268,6 +268,13 @@ def test_a_parameter_is_told_by_a_box_where_its_name_in_its_layer_is_that_of_the
     assert list_named_alike([held], inside[1:], inside) == ({held} if is_told else set())
 
 
+def test_a_number_that_a_layer_holds_itself_makes_no_other_of_its_names_longer():
+    inside = ["gated.0.norm.weight", "gated.0.wide.weight", "gated.0.alpha"]
+
+    assert list_named_alike(["layers.3.wide.weight"], inside, inside) == {"layers.3.wide.weight"}
+    assert not list_named_alike(["layers.3.alpha"], inside, inside)
+
+
 class Guided(nn.Module):
     """Every other layer is given what a layer of another stream says by a linear layer of its own (WanVACE)."""
 

@@ -183,9 +183,9 @@ def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
 def list_named_alike(held: Collection[str], like: Collection[str], inside: Collection[str]) -> set[str]:
     """The parameters whose names end as those of others, but for numbers in lists.
 
-    The end of one is all but what it begins with as do all those that stand `inside` of a stage.
+    The end of one is all but what it begins with as do all those that stand `inside` of a stage; its module at least.
     """
-    paths = [split_path(one)[:-2] for one in inside]
+    paths = [split_path(one)[:-1] for one in inside]
     first = [one[: count_common(*paths)] for one in paths[:1]]
     ends = [one[count_common(one[:-2], *first) if first else 0 :] for one in map(split_path, like)]
     return {name for name in held if any(split_path(name)[-len(one) :] == one for one in ends)}
