@@ -44,6 +44,27 @@ def test_the_frame_of_a_begun_block_tells_how_much_of_it_stands_there():
     assert "LAYER INPUT" not in told
 
 
+class Convolved(nn.Module):
+    """Attention that is added to its values, convolved and with them themselves (FSMN)."""
+
+    def __init__(self):
+        super().__init__()
+        self.looks, self.values = Narrow(), nn.Linear(WIDTH, WIDTH)
+        self.convolves = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+
+    def forward(self, x):
+        values = self.values(x)
+        return self.looks(x) + (values + self.convolves(values.transpose(1, 2)).transpose(1, 2))
+
+
+def test_values_convolved_beside_an_attention_that_nothing_goes_past_are_no_layer():
+    first = nn.Sequential(Convolved(), FeedForwardPart())
+    told = texts_of(nn.Identity(), first)
+
+    assert f"{count(first[1])} of its {count(first)} parameters" in told
+    assert "BEHIND ITS SELF-ATTENTION" in told
+
+
 @pytest.mark.parametrize("before", [nn.Sequential(Narrow()), nn.Identity()], ids=["of no layer", "none"])
 def test_a_frame_whose_block_begins_with_it_says_nothing_of_the_kind(before):
     told = texts_of(before)

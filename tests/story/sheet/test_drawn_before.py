@@ -183,6 +183,27 @@ def test_a_head_that_is_the_table_of_the_words_says_so_and_counts_what_it_has_be
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
 
 
+class AddsOwn(nn.Module):
+    """Scores of words by a table, to which a step of its own adds numbers (ESM)."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.decoder, self.bias = nn.Linear(WIDTH, VOCAB, bias=False), nn.Parameter(torch.zeros(VOCAB))
+        self.decoder.weight = weight
+
+    def forward(self, x):
+        return self.decoder(x) + self.bias
+
+
+def test_what_is_added_to_the_scores_of_a_table_is_all_that_a_head_has_of_its_own():
+    model = make_writer(WIDTH)
+    model.scores = AddsOwn(model.words.weight)
+    (column,) = read_columns(xray.trace(model.eval(), torch.randint(31, (2, 7))))
+
+    (told,) = (node.extra for node in column.exit.nodes if node.label == "LINEAR TO VOCABULARY")
+    assert told == f"same weights as the entrance, {VOCAB} parameters of its own"
+
+
 class ByNumbers(nn.Module):
     """A product with learned numbers before the layers, and one with others behind them, in no module of their own."""
 

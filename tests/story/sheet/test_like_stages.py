@@ -268,6 +268,13 @@ def test_a_parameter_is_told_by_a_box_where_its_name_in_its_layer_is_that_of_the
     assert list_named_alike([held], inside[1:], inside) == ({held} if is_told else set())
 
 
+def test_a_number_that_a_layer_holds_itself_makes_no_other_of_its_names_longer():
+    inside = ["gated.0.norm.weight", "gated.0.wide.weight", "gated.0.alpha"]
+
+    assert list_named_alike(["layers.3.wide.weight"], inside, inside) == {"layers.3.wide.weight"}
+    assert not list_named_alike(["layers.3.alpha"], inside, inside)
+
+
 class Guided(nn.Module):
     """Every other layer is given what a layer of another stream says by a linear layer of its own (WanVACE)."""
 
@@ -294,3 +301,38 @@ def test_what_makes_added_rows_of_which_no_box_tells_is_named_but_for_that_of_th
     columns = read_columns(xray.trace(Guided(), torch.rand(2, 9, 5), torch.rand(2, 9, 3)))
 
     assert [one.path for one in list_unboxed(columns)] == ["hints.0", "hints.1"]
+
+
+class Sending(nn.Module):
+    """Experts that have names and not numbers, of which each row goes through one, and through no `shut` one."""
+
+    def __init__(self, shut):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3)
+        nn.init.constant_(self.router.bias[shut : shut + 1], -99)
+        self.experts = nn.ModuleDict({f"expert_{number}": self.make() for number in range(3)})
+
+    def make(self):
+        return nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH))
+
+    def forward(self, x):
+        rows = self.norm(x).flatten(0, 1)
+        weights, numbers = self.router(rows).softmax(-1).topk(1)
+        found = torch.zeros_like(rows)
+        for number, one in enumerate(self.experts.values()):
+            places, order = torch.where(numbers == number)
+            if len(places):
+                found.index_add_(0, places, one(rows[places]) * weights[places, order, None])
+        return x + found.reshape(x.shape)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_experts_that_no_row_of_the_drawn_layer_chose_stand_in_its_box(last):
+    torch.manual_seed(0)
+    parts = (part for shut in (2, 2, last) for part in (AttentionPart(), Sending(shut)))
+    trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), *parts).eval(), torch.rand(BATCH, 40, 7) * 9)
+    ran = {step.path for one in trace.passes for step in one.steps}
+
+    assert "2.experts.expert_2" not in ran
+    assert "6.experts.expert_2" in ran
+    assert list_unboxed(read_columns(trace)) == ()

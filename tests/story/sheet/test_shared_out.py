@@ -147,6 +147,28 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     assert "3 layers share one set of weights, and each has others" in " ".join(texts)
 
 
+class Normed(nn.Module):
+    """Attention behind a norm that is written by hand, and a linear layer of the layer's own behind both (Zamba 2)."""
+
+    def __init__(self, norm, attend):
+        super().__init__()
+        self.norm, self.attend, self.own = norm, attend, nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        return x + self.own(self.attend(rows, rows))
+
+
+def test_a_norm_written_by_hand_that_layers_share_counts_with_them():
+    norm, attend = ScaledByOneMore(), Attention(WIDTH, 3)
+    model = nn.Sequential(nn.Embedding(31, WIDTH), *(Normed(norm, attend) for _ in range(3)))
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    assert f"{sum(one.numel() for one in model[1:].parameters()):,} parameters in all" in texts
+    assert f"{sum(one.numel() for one in model[1].parameters()):,} parameters" in texts
+
+
 class AddsOneTable(nn.Module):
     """Three layers of torch's own attention, with one table of places added to the queries and keys of each.
 

@@ -1,5 +1,6 @@
 """Parts with parameters that no box tells of: neither a drawn one, nor one of a layer that stands for others."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product, takewhile
 
@@ -7,12 +8,13 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import NORMS, SUMS
 from xray.ir.flow.remembering import once_for
 from xray.ir.flow.weights import gather_weights
-from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.branches import Convolution, Experts
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
 from xray.story.body.stages import Staging
 from xray.story.cards.boxless import list_drawn_once
 from xray.story.charts.counted_weights import MOVES, weights_at
+from xray.story.facts.unused import name_kind
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import weights_of
 from xray.story.regions.drawn_steps import list_drawn
@@ -45,7 +47,7 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     for phase in phases:
         flow = phase.reading.flow
         for own, other in list_stages(phase, phases):
-            known |= list_at_places(flow, own, other, boxed)
+            known |= list_at_places(flow, own, other, boxed) | list_of_experts(flow, own, other, boxed)
         for nodes, others, inside in list_pairs(phase, phases, drawn[id(flow)]):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
             known |= list_named_alike(held, [one for one in like if name_table(one) in boxed], inside)
@@ -170,6 +172,17 @@ def list_at_places(flow: Flow, own: Staging, like: Staging, boxed: Collection[st
     return {one for (_, one), (_, other) in alike if name_table(other) in boxed}
 
 
+def list_of_experts(flow: Flow, own: Staging, like: Staging, boxed: Collection[str]) -> set[str]:
+    """The parameters of experts of a stage where several boxed ones of another are called so, but for their numbers.
+
+    No place of the drawn layer may have chosen these: its box stands for each of its experts.
+    """
+    kinds = Counter(name_kind(one) for one in {name_table(name) for _, name in list_working(flow, like)} & {*boxed})
+    several = {kind for kind, count in kinds.items() if count > 1}
+    has_experts = any(isinstance(one, Experts) for one in own.stage.branches)
+    return {name for _, name in list_working(flow, own) if has_experts and name_kind(name) in several}
+
+
 @once_for
 def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
     """What each step of a stage does, once for every parameter that it works with, and that.
@@ -185,9 +198,9 @@ def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
 def list_named_alike(held: Collection[str], like: Collection[str], inside: Collection[str]) -> set[str]:
     """The parameters whose names end as those of others, but for numbers in lists.
 
-    The end of one is all but what it begins with as do all those that stand `inside` of a stage.
+    The end of one is all but what it begins with as do all those that stand `inside` of a stage; its module at least.
     """
-    paths = [split_path(one)[:-2] for one in inside]
+    paths = [split_path(one)[:-1] for one in inside]
     first = [one[: count_common(*paths)] for one in paths[:1]]
     ends = [one[count_common(one[:-2], *first) if first else 0 :] for one in map(split_path, like)]
     return {name for name in held if any(split_path(name)[-len(one) :] == one for one in ends)}

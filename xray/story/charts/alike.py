@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
 from xray.story.body.stages import Staging
 from xray.story.branches.scored.caps import read_factor
@@ -129,12 +129,14 @@ def tell_chart(flow: Flow, chart: Chart | None, before: Iterable[tuple[Chart | N
 def tell_node(flow: Flow, node: Node, drawn: Mapping[str, str]) -> Node:
     """A box, with where its weights stand instead of how many they are, where each step has some that are drawn before.
 
-    Those that it has beside these are counted still: the bias of a table that scores words (BERT).
+    Those that it has beside these are counted still: the bias of a table that scores words (BERT), be it added by a
+    step of its own (ESM).
     """
-    held = [one for step in list_reading(node) if (one := weights_of_box(flow, [step]))]
-    if not held or any(drawn.keys().isdisjoint(one) for one in held):
+    held = [(step.op, one) for step in list_reading(node) if (one := weights_of_box(flow, [step]))]
+    working = [one for op, one in held if op not in SUMS] or [one for _, one in held]
+    if not working or any(drawn.keys().isdisjoint(one) for one in working):
         return node
-    weights = {name: count for one in held for name, count in one.items()}
+    weights = {name: count for _, one in held for name, count in one.items()}
     told = drawn[min(drawn.keys() & weights.keys())]
     own = sum(count for name, count in weights.items() if name not in drawn)
     return replace(node, extra=describe_again(flow, node, told, own))

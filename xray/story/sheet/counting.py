@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.weights import by_module, gather_weights, list_above, list_worked
+from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
@@ -151,10 +152,12 @@ def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
     beside its way, as it is a part of all their blocks, where all on that way are a layer's own (Former).
     """
     given, beside, on_way = Counter[str](), Counter[str](), Counter[str]()
+    at_home = set[str]()
     for layer in towering.layers:
         steps = [flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node)]
         lent = {record.weight for step in steps for record in step.inputs if record.weight is not None}
         given.update(lent.difference(*(step.weights for step in steps)))
+        at_home.update(list_at_home(steps))
         regions = [one.region for staging in layer for one in staging.branches]
         inner = frozenset[int]().union(*(region.inner for region in regions))
         own = gather_weights(flow, inner)
@@ -162,7 +165,19 @@ def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
         around = frozenset[int]().union(*(region.beside for region in regions)) - inner
         beside.update(gather_weights(flow, around).keys() - own.keys())
     looked_up = Counter[str]() if max(on_way.values(), default=0) > 1 else beside
-    return {name for times in (given, looked_up) for name, count in times.items() if count > 1}
+    several = {name for times in (given, looked_up) for name, count in times.items() if count > 1}
+    return several - at_home
+
+
+def list_at_home(steps: Sequence[Step]) -> set[str]:
+    """The parameters that steps of a layer are given in the very module that holds them, a part of the layer.
+
+    So layers that share a block share its norms, be these written by hand (Zamba 2).
+    """
+    modules = {step.path.rpartition(".")[0] for step in steps}
+    apart = {home for home in modules if not all(holds(home, one) for one in modules)}
+    given = {(record.weight, step.path.rpartition(".")[0]) for step in steps for record in step.inputs if record.weight}
+    return {name for name, home in given if home in apart and name.rpartition(".")[0] == home}
 
 
 def weigh_boxes(flow: Flow, panel: Panel) -> dict[str, int]:

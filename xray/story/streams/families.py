@@ -101,7 +101,8 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
     holds the sum before it too (TinyViT), or that with which the second stage begins (SANA-WM).
     """
     long = [len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites) for chain in chains]
-    long[0] = long[0] or (long[1:2] == [True] and share_block(flow, chains, chains[0].end, list_sums(chains[1:])[0]))
+    following = chains[1] if long[1:2] == [True] and not is_aside(flow, *chains[:2]) else None
+    long[0] = long[0] or (following is not None and share_block(flow, chains, chains[0].end, list_sums([following])[0]))
     for number, (before, chain) in enumerate(pairwise(chains), 1):
         long[number] = long[number] or (long[number - 1] and share_block(flow, chains, before.end, chain.end))
     last = max((number for number, is_long in enumerate(long) if is_long), default=-1)
@@ -110,6 +111,18 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
         for number, chain in enumerate(chains[: last + 1])
         if long[number] or len(flow.output(chain.end).shape) == FEATURE_MAP
     ]
+
+
+def is_aside(flow: Flow, chain: Chain, following: Chain) -> bool:
+    """Whether a chain is but one way through a block that adds several up, and begins in it: no stream yet.
+
+    So values are convolved beside an attention that nothing goes past (the first layer of Fun-ASR).
+    """
+    start, begun = following.start, chain.start
+    block = next(flow.parents(start), None) if start is not None and flow.op(start) in SUMS else None
+    if block is None or begun is None:
+        return False
+    return block <= begun < flow.ends[block] <= following.joints[0].add
 
 
 def share_block(flow: Flow, chains: Sequence[Chain], one: int, other: int) -> bool:
