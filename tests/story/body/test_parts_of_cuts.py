@@ -65,7 +65,7 @@ def chart(kind):
 def test_what_multiplies_comes_of_the_cut_and_not_of_the_values():
     sources = {source for source, target in list_arrows(chart(GatedWithin)) if target == "MULTIPLIED"}
 
-    assert sources == {"CONCAT HEADS", "SIGMOID V"}
+    assert sources == {"CONCAT HEADS", "SIGMOID V AND MORE"}
     assert list_unproven(read_columns(record(GatedWithin))) == []
 
 

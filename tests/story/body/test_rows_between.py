@@ -14,8 +14,9 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
+from xray.story.body.ends import list_untold
 from xray.story.cards.pattern import describe_rows_added
-from xray.story.cards.undrawn import list_unboxed
+from xray.story.cards.undrawn import list_told, list_unboxed
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -154,7 +155,7 @@ def test_rows_that_are_added_before_each_of_some_layers_are_drawn_before_the_fir
         ("ADD + LAYER NORM", ("as behind layers 1, 3",)),
     ]
     assert [step.op for step in second.bridge.nodes[0].steps] == ["layer_norm"]  # which ends a layer of that tower
-    assert list_unboxed(columns) == ()
+    assert list_untold(list_told(columns)) == ()
 
 
 @pytest.mark.parametrize(

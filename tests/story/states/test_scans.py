@@ -97,7 +97,8 @@ def test_states_that_are_worked_out_up_and_down_a_tree_are_not_handed_on(scan):
 
     (group,) = xray.anatomy(trace).towers[0].groups
     assert group.stages[0].branches == (Recurrence("state space", (2, PLACES, INNER, HELD), at_once=True),)
-    assert [text for text in texts if text.startswith(TOGETHER)] == [f"{TOGETHER}2×{PLACES}×{INNER}×{HELD}"]
+    (told,) = [text for text in texts if text.startswith(TOGETHER)]
+    assert told == f"{TOGETHER}2×{PLACES}×{INNER}×{HELD}before it, in no box: mul × 2"
     assert any(text.startswith("Each place has a state of its own") for text in texts)
     assert not any("HANDED" in text or "handed on" in text for text in texts)
 

@@ -227,7 +227,7 @@ def describe_attention(
             and (is_unlike or shares_weights(flow, site) or leaves_out_places(flow, site, query, key, region))
         )
         or None,
-        hides=scores.hides or None,
+        hides=(scores.hides and causal is not True) or None,
         blind=scores.blind,
         coarse=coarse,
         with_others=tuple(sorted((given or list_met(flow, site, source, makers_of_towers)) - {source})),

@@ -32,14 +32,14 @@ Way = Literal["scales", "shifts", "gates"]
 class Conditioning:
     """A tower's condition: the steps that work it out, those that scale, shift and gate by it, and what it is made of.
 
-    `first` are the steps that work it out for the first layer that reads it; none of these is one of the tower's own
-    entrance, be it that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments
-    that it comes from, be it what scales and shifts norms where something does; none where one cannot be told from
-    others of the same shape, or it comes from the entrance too. Rows that `are_looked_at` scale and gate nothing: they
-    are what attention takes its keys and values of (Perceiver). `ways` are what it does to sublayers, by those
-    arguments. Each of so many `layers`, those like the first one, works out by itself, and in the same shapes, what the
-    steps in `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last
-    norm.
+    `first` are the steps that work it out for the first layer, or for the first that reads it, where all do the same;
+    none of these is one of the tower's own entrance, be it that it is worked out of that (Gemma's rows for each layer).
+    `inputs` are the names of all arguments that it comes from, be it what scales and shifts norms where something does;
+    none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
+    `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
+    what it does to sublayers, by those arguments. Each of so many `layers`, those like the first one, works out by
+    itself, and in the same shapes, what the steps in `alone` do for the first. No box stands for the `boxless`, which
+    no layer reads: they are for the last norm.
     None of another layer stands for the `untold`: these, what serves all layers, and what leads to learned layers of
     other shapes, in layers unlike the first.
     """
@@ -73,7 +73,7 @@ def find_conditioning(
     by_layer = [dict(pair for staging in layer for pair in list_readers(flow, staging)) for layer in layers]
     read = {place for own in by_layer for place in own}
     read |= set(list_modulation(flow, final)) if final is not None else set()
-    first = set(next(filter(None, by_layer), ()))
+    first = set(by_layer[0])
     gates = [node for one in bridges for node in sorted(one.nodes) if multiplies_earlier(flow, node, one.nodes)]
     read |= set(gates)
     inner = frozenset[int]().union(
@@ -94,6 +94,10 @@ def find_conditioning(
     moving = frozenset[int]().union(*(nodes for place, nodes in found if ways.get(place, "gates") != "gates"))
     inputs, every = name_sources(flow, moving or own), name_sources(flow, own)
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
+    if (
+        not shares[0] and len({*filter(None, shares)}) == 1
+    ):  # all others read the same: a U-Net's time
+        first |= set(next(filter(None, by_layer)))
     done = {ways[place] for place, _ in found if place in ways} - ({"gates"} if inputs != every else set())
     first |= set(gates[:1])
     alike = list_alike(flow, layers, shares)
