@@ -94,9 +94,8 @@ def find_conditioning(
     moving = frozenset[int]().union(*(nodes for place, nodes in found if ways.get(place, "gates") != "gates"))
     inputs, every = name_sources(flow, moving or own), name_sources(flow, own)
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
-    if (
-        not shares[0] and len({*filter(None, shares)}) == 1
-    ):  # all others read the same: a U-Net's time
+    told = {*filter(None, shares)}
+    if not shares[0] and len(told) == 1:  # all others read the same: a U-Net's time
         first |= set(next(filter(None, by_layer)))
     done = {ways[place] for place, _ in found if place in ways} - ({"gates"} if inputs != every else set())
     first |= set(gates[:1])
