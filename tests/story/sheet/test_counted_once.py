@@ -240,6 +240,19 @@ def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_it
     assert sum(found.values()) == sum(one.numel() for one in model.parameters())
 
 
+@pytest.mark.parametrize(("undrawn", "left_out"), [((), ()), (("2",), ()), (("2.back", "3.back"), ("2", "3"))])
+def test_a_sublayer_of_which_nothing_is_drawn_is_counted_with_its_kind(undrawn, left_out):
+    model = nn.Sequential(nn.Embedding(31, WIDTH), *(Adapts(nn.Linear(WIDTH, 29)) for _ in range(3)))
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    columns = read_columns(trace)
+    row = "feed-forward × 3"
+    found, every = ({name: n for name, _, n in list_shares(columns, trace, {*names})} for names in (undrawn, ()))
+
+    backs = [model.get_submodule(f"{name}.back") for name in left_out]
+    less = sum(one.numel() for back in backs for one in back.parameters())
+    assert found[row] == every[row] - less
+
+
 class ScalesTwice(nn.Module):
     """Multiplies what comes in by a learned scale, between two linear layers by it again, or by another one."""
 

@@ -79,7 +79,7 @@ def list_shares(
         left: Set[str] = undrawn,
     ) -> None:
         held = [weights_of(flow, group, {*staged[id(flow)], *beside}) for group in groups]
-        held = [{one: n for one, n in own.items() if left.isdisjoint((one, *list_above(one)))} for own in held]
+        held = [leave_untold(own, left, is_whole=not times) for own in held]
         rows = tell_parts(held, times, seen) if times else {"": {one: n for own in held for one, n in own.items()}}
         for told, weights in rows.items():
             found.append((f"{name}{told}", role, {one: n for one, n in weights.items() if one not in seen}))
@@ -151,6 +151,12 @@ def list_shares(
     told += [*list_idle("of these unused", within, ran), *list_idle("unused", apart, ran)]
     told.append((REST, "card", rest))
     return tuple(one for one in told if one[2] > 0)
+
+
+def leave_untold(weights: Mapping[str, int], left: Set[str], *, is_whole: bool) -> dict[str, int]:
+    """The parameters of a part without what is `left`, or inside of that; of a sublayer all, where nothing else is."""
+    told = {one: n for one, n in weights.items() if left.isdisjoint((one, *list_above(one)))}
+    return told if told or is_whole else {**weights}
 
 
 def list_drawn_elsewhere(column: Column, columns: Sequence[Column]) -> set[int]:
