@@ -70,7 +70,7 @@ class TableAndBias(nn.Module):
 def test_of_a_product_with_the_table_of_words_the_bias_alone_is_its_own():
     (column,) = read_columns(xray.trace(TableAndBias().eval(), torch.arange(14).view(2, 7) % 11))
 
-    assert column.exit.nodes[-1].extra == "same weights as the table of the words, 11 parameters of its own"
+    assert column.exit.nodes[-1].extra == "same weights as the entrance, 11 parameters of its own"
 
 
 class Twice(Reader):

@@ -338,6 +338,7 @@ SKIPPED = {
     "rotary_slowed",
     "rotary_all_slowed",
     "turned_pairs",
+    "hides",
     "from_one",
     "not_from_one",
 }

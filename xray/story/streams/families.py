@@ -32,7 +32,6 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     Nor are sums that neither look at places nor work with what is learned.
     """
     chains = [leave_what_follows(flow, one) for one in leave_side_ways(flow, find_chains(flow, sites))]
-    chains = [leave_around(flow, one) for one in chains]
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
@@ -60,33 +59,6 @@ def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
         return chain
     shared = set.intersection(*(set(flow.parents(joint.add)) for joint in before))
     return chain if shared.issubset(flow.parents(last.add)) else replace(chain, joints=before)
-
-
-def leave_around(flow: Flow, chain: Chain) -> Chain:
-    """A chain of blocks of lists without a convolution before or behind all of them that is added where they are held.
-
-    So moments are mixed once around the blocks of an autoencoder of films (Allegro).
-    """
-    shared = hold_all(flow, [chain])
-    blocks = [{*flow.parents(one.add)} - shared for one in chain.joints]
-    inside = [place for place, own in enumerate(blocks) if any(is_listed(flow, one) for one in own)]
-    if len(inside) < FEWEST_BEFORE or any(is_listed(flow, one) for one in shared):
-        return chain
-    kept = chain.joints[inside[0] : inside[-1] + 1]
-    around = [one for one, own in zip(chain.joints, blocks, strict=True) if not own and convolves(flow, one)]
-    is_around = len(kept) == len(inside) and len(kept) + len(around) == len(chain.joints) <= len(kept) + 2
-    return replace(chain, joints=kept) if around and is_around else chain
-
-
-def is_listed(flow: Flow, block: int) -> bool:
-    """Whether a block is an element of a list."""
-    return flow.steps[block].path.rpartition(".")[2].isdecimal()
-
-
-def convolves(flow: Flow, joint: Joint) -> bool:
-    """Whether a convolution works on what is added, and no linear layer."""
-    inner = joint.region.inner
-    return any(flow.op(node) in FINDINGS for node in inner) and not any(is_linear(flow, node) for node in inner)
 
 
 def list_sums(chains: Sequence[Chain]) -> list[int]:
