@@ -10,8 +10,6 @@ from any_writing_whole import Whole
 from story.body.arrows import list_unproven
 from story.body.counted import count_in_boxes
 
-from xray.story.sheet.arrows.proof import list_charts
-
 
 def list_texts(layout) -> list[str]:
     """What each box of a sheet says."""
@@ -171,7 +169,7 @@ def list_chart_lies(how: Writing, model: Whole, columns) -> Iterator[Lie]:
         "vocab": {VOCAB},
     }
     for column in columns:
-        for chart in list_charts(column):
+        for chart in column.charts:
             for node in chart.nodes:
                 record = node.record
                 for word, size in zip(record.axes, record.shape, strict=True) if record is not None else ():

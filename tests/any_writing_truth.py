@@ -98,7 +98,7 @@ def list_attention_lies(how: Writing, branch: Attention, *, crossing: bool, read
         "shifted": ((how.width // 2, how.width),) if is_shifted else None,
         "places_by_rows": how.extra in ("rows", "skewed") and not crossing,
         "kept_last": None,
-        "hides": (True, None),  # or may do so: that is no more than what a station is silent of
+        "hides": (True, None) if how.mask != "none" or how.cache == "whole" or how.length == 1 or how.past else None,
         "pieces": list_piece_counts(how) if is_self else (None,),
         "each_side": 1 if how.mask == "sides" and is_self else None,
         "turned": how.head_width // 2 if is_rotary and how.turned == "half" else None,

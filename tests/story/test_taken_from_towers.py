@@ -15,16 +15,12 @@ class Weighed(nn.Module):
     def __init__(self, *, has_head=True):
         super().__init__()
         self.words, self.others = nn.Embedding(31, WIDTH), nn.Embedding(29, WIDTH)
-        self.first, self.second = (make_layers(WIDTH, 2) for _ in range(2))
+        self.first, self.second = (nn.Sequential(*make_layers(WIDTH, 2)) for _ in range(2))
         self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
         self.head = nn.Linear(WIDTH, 4) if has_head else nn.Identity()
 
     def forward(self, ids, others):
-        x, y = self.words(ids), self.others(others)
-        for layer in self.first:
-            x = layer(x)
-        for layer in self.second:
-            y = layer(y)
+        x, y = self.first(self.words(ids)), self.second(self.others(others))
         query, key = self.query(y)[:, :, None], self.key(x)[:, None]
         weights = (query * key).sum(-1, keepdim=True).sigmoid()
         return self.head((weights * self.value(x)[:, None]).sum(2))
@@ -43,11 +39,7 @@ class Scaled(Weighed):
     """Some rows that a second tower gives are normed, and scaled by what those of the first one say (FIBO 2)."""
 
     def forward(self, ids, others):
-        x, y = self.words(ids), self.others(others)
-        for layer in self.first:
-            x = layer(x)
-        for layer in self.second:
-            y = layer(y)
+        x, y = self.first(self.words(ids)), self.second(self.others(others))
         scale = 1.0 + self.key(x.mean(1)).unsqueeze(1)
         return self.head(nn.functional.layer_norm(y[:, 2:-1], (WIDTH,)) * scale)
 

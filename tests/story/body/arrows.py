@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.sheet.arrows.proof import check_chart, list_charts
+from xray.story.sheet.arrows.proof import check_chart
 
 
 def list_unproven(columns) -> list[tuple[str, str, str]]:
@@ -12,7 +12,7 @@ def list_unproven(columns) -> list[tuple[str, str, str]]:
     return [
         (column.name, chart.node(edge.source).label, chart.node(edge.target).label)
         for column in columns
-        for chart in list_charts(column)
+        for chart in column.charts
         for edge in check_chart(column.reading.flow, chart)
     ]
 
@@ -22,7 +22,7 @@ def list_twice(columns) -> Iterator[tuple[str, str, list[str]]]:
 
     Moves may stand in several; so may one sum that is drawn for queries and for keys, and what shows what comes in.
     """
-    for chart in (chart for column in columns for chart in list_charts(column)):
+    for chart in (chart for column in columns for chart in column.charts):
         works = [(node.label, {step.id for step in node.steps if step.op not in CARRYING}) for node in made_in(chart)]
         for (label, own), (other, held) in combinations(works, 2):
             is_all = own <= held or held <= own

@@ -9,7 +9,6 @@ from story.body.counted import count_in_boxes
 
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.facts.totals import count_params
-from xray.story.sheet.arrows.proof import list_charts
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -33,7 +32,7 @@ def trace(request):
 
 
 def charts_of(trace):
-    return [chart for column in read_columns(trace) for chart in list_charts(column)]
+    return [chart for column in read_columns(trace) for chart in column.charts]
 
 
 def test_every_arrow_is_proven_by_steps(trace):

@@ -70,18 +70,11 @@ def test_no_step_of_a_recorded_run_is_missed(name):
     assert list_missed(read_columns(recorded(name))) == []
 
 
-def list_charts(phase):
-    """All charts of a tower in one pass."""
-    panels = (panel.chart for frame in phase.frames for panel in frame.panels if panel.is_open)
-    around = (chart for frame in phase.frames for chart in (frame.bridge, frame.corrected))
-    return [one for one in (phase.entrance, phase.exit, phase.condition, *panels, *around) if one is not None]
-
-
 def list_twice(columns):
     """The steps of a pass that stand in boxes of two charts; what is given to a box is told where it is read."""
     found = Counter()
     for phase in (phase for column in columns for phase in column.phases):
-        for chart in list_charts(phase):
+        for chart in phase.charts:
             boxes = (node for node in chart.nodes if node.key.rstrip(digits) != "given")
             found.update({(id(phase.reading.flow), step.id) for node in boxes for step in node.steps})
     return [step for (_, step), times in found.items() if times > 1]

@@ -11,7 +11,7 @@ from xray.renderers.fonts import text_width
 from xray.story.cards.boxless import find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.arrows.passed import tell_passed
-from xray.story.sheet.arrows.proof import keep_proven, list_charts
+from xray.story.sheet.arrows.proof import keep_proven
 from xray.story.sheet.columns import read_columns
 
 
@@ -19,7 +19,7 @@ def list_told(model, *inputs):
     """What boxes say of the way to them, by their names."""
     columns = keep_proven(read_columns(xray.trace(model.eval(), *inputs)))
     columns = tell_passed(columns, find_unsaid(columns))
-    nodes = (node for column in columns for chart in list_charts(column) for node in chart.nodes)
+    nodes = (node for column in columns for chart in column.charts for node in chart.nodes)
     return [(node.label, told) for node in nodes for told in node.told if "in no box" in told]
 
 

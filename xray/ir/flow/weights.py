@@ -1,6 +1,7 @@
 """Which parameters a step works with: each by its name, so that none counts twice."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from math import prod
 
 from xray.ir.flow.dataflow import Flow, list_read
@@ -97,3 +98,8 @@ def by_module(names: Iterable[str]) -> dict[str, set[str]]:
         for path in list_above(name):
             found.setdefault(path, set()).add(name)
     return found
+
+
+def list_common(paths: Iterable[Sequence[str]]) -> list[str]:
+    """The parts that all of some paths begin with."""
+    return [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))]

@@ -120,7 +120,7 @@ class Attention(Looking):
     are fewer keys than places that ask, or the queries that scored best alone ask (Informer).
     """
     hides: bool | None = None
-    """That what joins its scores hides some places, or may do so, where it is not the future alone."""
+    """That what joins its scores hides some places, or may do so, where it is not known that no more than time does."""
     blind: Blind | None = None
     """What rows look at that may see nothing, where there are such."""
     coarse: int | None = None

@@ -175,6 +175,16 @@ def describe_attention(
         causal = None
     is_told = gathered or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
+    sees_back = None if causal and (is_unlike or mixes_places(flow, site, region)) else causal
+    is_partial = (
+        (scores.is_partial and window is None and blocks is None)
+        or chooses_rows(flow, query)
+        or (key.is_own and chooses_rows(flow, key))
+        or (
+            may_leave_out
+            and (is_unlike or shares_weights(flow, site) or leaves_out_places(flow, site, query, key, region))
+        )
+    )
     return Attention(
         source=source,
         heads=heads,
@@ -207,7 +217,7 @@ def describe_attention(
         fused=fused,
         fused_by=name_fused_order(flow, query, heads) if fused == "qkv" else None,
         kernel=name_kernel(flow, site),
-        causal=None if causal and (is_unlike or mixes_places(flow, site, region)) else causal,
+        causal=sees_back,
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
@@ -219,15 +229,8 @@ def describe_attention(
         fewer_keys=fewer,
         other_rows=bool(key.others) or None,
         pieces=pieces,
-        partial=(scores.is_partial and window is None and blocks is None)
-        or chooses_rows(flow, query)
-        or (key.is_own and chooses_rows(flow, key))
-        or (
-            may_leave_out
-            and (is_unlike or shares_weights(flow, site) or leaves_out_places(flow, site, query, key, region))
-        )
-        or None,
-        hides=(scores.hides and causal is not True) or None,
+        partial=is_partial or None,
+        hides=(scores.hides and (sees_back is None or is_partial)) or None,
         blind=scores.blind,
         coarse=coarse,
         with_others=tuple(sorted((given or list_met(flow, site, source, makers_of_towers)) - {source})),

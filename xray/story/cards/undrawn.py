@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import product, takewhile
+from itertools import product
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import NORMS, SUMS
 from xray.ir.flow.remembering import once_for
-from xray.ir.flow.weights import gather_weights
+from xray.ir.flow.weights import gather_weights, list_common
 from xray.story.anatomy.branches import Convolution, Experts
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
@@ -61,8 +61,7 @@ def list_boxed_around(columns: Sequence[Column]) -> set[str]:
     """The parameters that boxes around layers and between them work with, and those of conditions."""
     found = set[str]()
     for phase in (phase for column in columns for phase in column.phases):
-        charts = [phase.entrance, phase.exit, phase.condition, *(frame.bridge for frame in phase.frames)]
-        nodes = (node for chart in charts if chart is not None for node in chart.nodes if not node.is_given)
+        nodes = (node for chart in phase.around for node in chart.nodes if not node.is_given)
         found |= list_boxed(phase.reading.flow, {step.id for node in nodes for step in node.steps})
     return found
 
@@ -201,14 +200,9 @@ def list_named_alike(held: Collection[str], like: Collection[str], inside: Colle
     The end of one is all but what it begins with as do all those that stand `inside` of a stage; its module at least.
     """
     paths = [split_path(one)[:-1] for one in inside]
-    first = [one[: count_common(*paths)] for one in paths[:1]]
-    ends = [one[count_common(one[:-2], *first) if first else 0 :] for one in map(split_path, like)]
+    first = list_common(paths)
+    ends = [one[len(list_common([one[:-2], first])) :] for one in map(split_path, like)]
     return {name for name in held if any(split_path(name)[-len(one) :] == one for one in ends)}
-
-
-def count_common(*paths: Sequence[str]) -> int:
-    """How many parts paths have in common from their beginning."""
-    return sum(1 for _ in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False)))
 
 
 def name_table(name: str) -> str:

@@ -1,9 +1,10 @@
 """Layers as the model's own blocks hold them."""
 
 from collections.abc import Collection, Sequence
-from itertools import groupby, pairwise, takewhile
+from itertools import groupby, pairwise
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import list_common
 from xray.story.body.stages import Staging
 from xray.story.body.widths import count_learned
 from xray.story.cutting.blocks import (
@@ -115,8 +116,7 @@ def cut_by_numbers(flow: Flow, piece: Layer, holders: Holders) -> list[Layer]:
     """
     names = [weights_of(flow, [*one.joints[0].region.inner]).keys() for one in piece]
     paths = [[name.split(".") for name in own] for own in names]
-    together = takewhile(lambda parts: len({*parts}) == 1, zip(*(path for own in paths for path in own), strict=False))
-    depth = sum(1 for _ in together)
+    depth = len(list_common(path for own in paths for path in own))
     held = [{".".join(path[depth : depth + 1]) for path in own} for own in paths]
     numbers = ["".join(own) if len(own) == 1 else "" for own in held]
     runs = [[*run] for _, run in groupby(zip(numbers, piece, strict=True), lambda one: one[0])]

@@ -11,10 +11,7 @@ def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
     """The steps that stand in boxes of each pass, by their ids; what is given to a box belongs to its reader."""
     found: dict[int, set[str]] = {}
     for phase in (phase for column in columns for phase in column.phases):
-        panels = [panel for frame in phase.frames for panel in frame.panels if panel.is_open]
-        charts = [*(panel.chart for panel in panels), *(frame.bridge for frame in phase.frames), phase.entrance]
-        charts += [frame.corrected for frame in phase.frames]
-        nodes = (node for chart in (*charts, phase.exit, phase.condition) if chart is not None for node in chart.nodes)
+        nodes = (node for chart in phase.charts for node in chart.nodes)
         held = {step.id for node in nodes if node.key.rstrip(digits) != "given" for step in node.steps}
         found.setdefault(id(phase.reading.flow), set()).update(held)
     return found

@@ -71,6 +71,18 @@ class Column:
         return self.detail + SKIP + 2 * PANEL_PAD + 22 + beside + self.passing
 
     @property
+    def around(self) -> list[Chart]:
+        """What is drawn around its layers and between them, from its entrance to its exit, and beside it."""
+        between = (chart for frame in self.frames for chart in (frame.bridge, frame.corrected))
+        return [one for one in (self.entrance, self.exit, self.condition, *between) if one is not None]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All that it draws by boxes: what stands around its layers, and sublayers that are opened."""
+        panels = (panel for frame in self.frames for panel in frame.panels)
+        return [*self.around, *(panel.chart for panel in panels if panel.is_open)]
+
+    @property
     def phases(self) -> tuple["Column", ...]:
         """The column in each phase that it shows."""
         return (self,) if self.twin is None else (self, self.twin)

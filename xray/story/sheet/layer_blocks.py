@@ -4,13 +4,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
-from itertools import takewhile
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.flow.remembering import once, once_for
-from xray.ir.flow.weights import gather_weights, list_worked
+from xray.ir.flow.weights import gather_weights, list_common, list_worked
 from xray.ir.trace import Step
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
@@ -112,8 +111,7 @@ def list_inner(layer: Layer) -> frozenset[int]:
 def common_module(names: Collection[str]) -> str:
     """The path of the innermost module that holds all of some parameters."""
     paths = [name.split(".")[:-1] for name in names]
-    alike = takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))
-    return ".".join(parts[0] for parts in alike)
+    return ".".join(list_common(paths))
 
 
 def holds(module: str, name: str) -> bool:

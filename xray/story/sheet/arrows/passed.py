@@ -10,7 +10,7 @@ from xray.story.cards.boxless import Unsaid
 from xray.story.charts.between_chart import LEFT_OUT, list_places
 from xray.story.charts.chart import Chart, Node
 from xray.story.sentences.of_ways_past import describe_passed
-from xray.story.sheet.arrows.proof import list_charts, list_taken, put_charts
+from xray.story.sheet.arrows.proof import list_taken, put_charts
 from xray.story.sheet.columns import Column
 
 
@@ -19,7 +19,7 @@ def tell_passed(columns: Sequence[Column], unsaid: Unsaid) -> list[Column]:
     made: dict[int, set[int]] = {}
     for phase in (phase for column in columns for phase in column.phases):
         flow = phase.reading.flow
-        nodes = (node for chart in list_charts(phase) for node in chart.nodes if not node.is_given)
+        nodes = (node for chart in phase.charts for node in chart.nodes if not node.is_given)
         boxes = (list_places(flow, node) for node in nodes)
         held = {step for own in boxes for step in own if flow.op(step) not in CARRYING}
         made.setdefault(id(flow), set()).update(held, phase.towering.sums)
@@ -30,7 +30,7 @@ def tell_column(column: Column, unsaid: Unsaid, made: dict[int, set[int]]) -> Co
     """A column in each phase that it shows; `made` are the sums of streams and the steps of boxes of each pass."""
     flow = column.reading.flow
     left = {node for _, other, nodes in unsaid if other is flow for node in nodes}
-    charts = {id(one): tell_chart(flow, one, left, made[id(flow)]) for one in list_charts(column)} if left else {}
+    charts = {id(one): tell_chart(flow, one, left, made[id(flow)]) for one in column.charts} if left else {}
     twin = None if column.twin is None else tell_column(column.twin, unsaid, made)
     return put_charts(replace(column, twin=twin), charts)
 

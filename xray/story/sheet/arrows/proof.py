@@ -34,7 +34,7 @@ def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
 def list_worked_out(column: Column) -> frozenset[str]:
     """The steps of a column's boxes that do more than move numbers."""
     flow = column.reading.flow
-    held = {step for chart in list_charts(column) for node in chart.nodes for step in list_places(flow, node)}
+    held = {step for chart in column.charts for node in chart.nodes for step in list_places(flow, node)}
     return frozenset(flow.steps[step].id for step in held if flow.op(step) not in CARRYING)
 
 
@@ -46,7 +46,7 @@ def prove_column(column: Column, elsewhere: Collection[str]) -> Column | None:
     twin = None if column.twin is None else prove_column(column.twin, elsewhere)
     flow = column.reading.flow
     others = {place for one in elsewhere if (place := flow.places.get(one)) is not None}
-    charts = {id(chart): prove_arrows(flow, chart, others) for chart in list_charts(column)}
+    charts = {id(chart): prove_arrows(flow, chart, others) for chart in column.charts}
     if None in charts.values() or (twin is None) != (column.twin is None):
         return None
     return put_charts(replace(column, twin=twin), {key: one for key, one in charts.items() if one is not None})
@@ -69,14 +69,6 @@ def put_charts(column: Column, charts: Mapping[int, Chart]) -> Column:
     )
     entrance, leaving, condition = map(find, (column.entrance, column.exit, column.condition))
     return replace(column, frames=tuple(frames), entrance=entrance, exit=leaving, condition=condition)
-
-
-def list_charts(column: Column) -> Iterator[Chart]:
-    """What a column draws, from its entrance to its exit, and what is worked out beside it."""
-    yield from (one for one in (column.entrance, column.exit, column.condition) if one is not None)
-    for frame in column.frames:
-        panels = (panel.chart for panel in frame.panels if panel.is_open)
-        yield from (one for one in (frame.bridge, frame.corrected, *panels) if one is not None)
 
 
 def prove_arrows(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Chart | None:
