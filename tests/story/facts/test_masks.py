@@ -86,6 +86,14 @@ def test_a_mask_of_blocks_is_called_a_window_where_what_is_seen_moves_along(rows
     assert name_mask(MaskFacts("custom", 0.5, cells=(rows, rows))) == told
 
 
+def test_what_moves_along_is_a_stretch_be_it_long_or_short():
+    facts = MaskFacts("custom", 0.4, cells=(("x...xx", "xx...x", "xxx..."),))
+
+    assert (
+        describe_hidden(facts) == "hides from each place all but a stretch that moves along with it: 40% of its cells"
+    )
+
+
 WHOLE = torch.ones(300, 300, dtype=torch.bool)
 
 

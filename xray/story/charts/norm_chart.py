@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, SUMS
+from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import (
     Experts,
@@ -22,7 +23,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.counted_weights import describe_params, steps_with_block
-from xray.story.charts.norms_apart import find_joined_tower
+from xray.story.charts.norms_apart import chart_joined
 from xray.story.charts.steps.operation_labels import WEIGHED_FIRST, name_factors, tell_groups
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.passages.modulation import list_modulation
@@ -45,13 +46,14 @@ def chart_gate(flow: Flow, gate: int) -> Chart:
 
 
 def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
-    """Whether a norm stands at the beginning of the branches."""
+    """Whether a norm stands at the beginning of the branches, be other rows, or none, put to the stream before."""
     start = staging.joints[0].stream
     inside = any(norm.end in joint.region.inner for joint in staging.joints)
     origin = strip_plain(flow, norm.origin)
     if not inside or origin == start or origin is None or origin not in staging.joints[0].region.inner:
         return inside
-    return count_of_before(flow, origin) > 0 or find_joined_tower(flow, staging, norm) is not None
+    is_bare = flow.op(origin) in SIDE_BY_SIDE and sum(bool(prod(one.shape)) for one in flow.steps[origin].inputs) == 1
+    return is_bare or count_of_before(flow, origin) > 0 or chart_joined(flow, staging, norm) is not None
 
 
 def join_norms(norms: list[Norm]) -> list[Norm]:

@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, COPIES, JOINS, TURNS
 from xray.ir.flow.projections import data_input
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
+from xray.story.attention.ways.runs import joins_given_rows, label_given_rows
 from xray.story.body.stages import Staging
 from xray.story.branches.joint import ANOTHER
 from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, chart_alone, steps_at
@@ -185,11 +186,20 @@ def find_joined_tower(flow: Flow, staging: Staging, norm: Norm) -> str | None:
     return towers[0] if staging.joints[0].stream in flow.makers[join] else None
 
 
+def is_of_given_rows(flow: Flow, staging: Staging, norm: Norm) -> bool:
+    """Whether a norm reads rows that came in and those of the stream, put together (Transformer-XL, norms first)."""
+    join, stream = norm.origin, staging.joints[0].stream
+    if join not in staging.joints[0].region.inner or join is None or not joins_given_rows(flow, join):
+        return False
+    return stream in {one for maker in flow.makers[join] for one in (maker, strip_plain(flow, maker))}
+
+
 def chart_joined(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
-    """The rows of another tower put beside those of the stream, before the norm of both; None where there are none."""
+    """Rows of another tower, or that came in, put beside those of the stream before the norm of both; else None."""
     tower = find_joined_tower(flow, staging, norm)
-    if tower is None or norm.origin is None:
+    if norm.origin is None or (tower is None and not is_of_given_rows(flow, staging, norm)):
         return None
     rows = " + ".join(f"{one.shape[-2]:,}" for one in flow.steps[norm.origin].inputs if len(one.shape) > 1)
+    label = label_given_rows(flow, norm.origin) if tower is None else f"END TO END: {rows}"
     steps, record = steps_at(flow, norm.origin), flow.output(norm.origin)
-    return chart_alone(Node("join_rows", f"END TO END: {rows}", 0, MIDDLE, steps, record, joins=tower))
+    return chart_alone(Node("join_rows", label, 0, MIDDLE, steps, record, joins=tower))

@@ -15,7 +15,14 @@ from xray.story.branches.operands.sides import find_normed_before, read_sides
 from xray.story.branches.rows import PICKS, SWAPS
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.charts.steps.operations_chart import are_alike
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_end, label_cut_rows
+from xray.story.entrance.cut_rows import (
+    LET_THROUGH,
+    cuts_rows,
+    label_cut_end,
+    label_cut_rows,
+    lets_through,
+    takes_by_mask,
+)
 from xray.story.passages.channels import find_channels, follow
 from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
@@ -41,7 +48,9 @@ def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) ->
         if laid:
             return laid, (here, *idle)
         told = name_rows(flow, here) or name_only_row(flow, here)
-        told = told or (label_cut_end(flow, here) if here not in drawn and cuts_rows(flow, here) else "")
+        if not told and here not in drawn:
+            is_masked = lets_through(flow, here) or takes_by_mask(flow, here)
+            told = LET_THROUGH if is_masked else label_cut_end(flow, here) if cuts_rows(flow, here) else ""
         if told:
             given = find_given(flow, flow.makers[here][0])
             is_known = told == ONLY or given is None or given <= end or given in drawn
@@ -157,13 +166,14 @@ def name_only_row(flow: Flow, node: int) -> str:
 def find_row(flow: Flow, node: int) -> str:
     """Which row of each sequence a step takes alone, as it is written; "" for any other step.
 
-    Be it of several sequences for each of the batch, as are those of several prompts (SAM).
+    Be it of several sequences for each of the batch, as are those of several prompts (SAM). A mask may name several
+    of one sequence.
     """
     step = flow.steps[node]
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
     if step.op not in ("index", "select") or len(before) < 3 or (*before[:-2], before[-1]) != after:
         return ""
-    if not keeps_each(flow, node):
+    if not keeps_each(flow, node) or any(one.dtype == "bool" for one in step.inputs[1:]):
         return ""
     if len(before) > 3 and find_channels(flow, flow.makers[node][0] or node) != len(before) - 1:
         return ""

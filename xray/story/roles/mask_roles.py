@@ -23,7 +23,7 @@ WORDS = {
     BOTH_SIDES: "mask: what is too far away",
     ITSELF: "mask: all but each place itself",
     BLOCKWISE: "mask: all but its own block, and blocks before",
-    ALONG: "mask: all but a few that move along with each place",
+    ALONG: "mask: all but a stretch that moves along with each place",
 }
 JOINING = frozenset({"and", "logical_and", "bitwise_and", "mul", "add"})
 

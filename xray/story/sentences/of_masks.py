@@ -94,7 +94,7 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named("padding+causal", "hides padding and the future"),
     Sentence("mask: window", describe_window),
     named(ITSELF, "hides from each place all but itself"),
-    named(ALONG, "hides from each place all but a few that move along with it"),
+    named(ALONG, "hides from each place all but a stretch that moves along with it"),
     Sentence("mask: block by block", describe_own_blocks),
     named("none", "hides nothing"),
     named(WEIGHING, "adds numbers of its own"),

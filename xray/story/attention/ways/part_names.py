@@ -29,7 +29,14 @@ from xray.story.attention.ways.lanes import (
     count_rows_of_heads,
     takes_rows_of_heads,
 )
-from xray.story.attention.ways.runs import is_one_row, joins_given_rows, joins_own_norm, pads, works_on
+from xray.story.attention.ways.runs import (
+    is_one_row,
+    joins_given_rows,
+    joins_own_norm,
+    label_given_rows,
+    pads,
+    works_on,
+)
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
@@ -182,7 +189,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
     if part.kind == "linear":
         return label_linear(flow, part, letters, made, narrow=narrow, is_waist=is_waist)
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
-        return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
+        return label_given_rows(flow, part.nodes[-1])
     if part.kind == "join" and not of:
         return "END TO END"
     if part.kind == "join" and any(flow.op(node) in WRITES for node in part.nodes):

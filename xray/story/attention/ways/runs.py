@@ -334,6 +334,11 @@ def joins_given_rows(flow: Flow, node: int) -> bool:
     return is_worked_on and (own is None or not is_linear(flow, own))
 
 
+def label_given_rows(flow: Flow, join: int) -> str:
+    """What a step is called that puts rows that no step made beside a stream's: on which side of these they stand."""
+    return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[join][0] is None else 'BEHIND'}"
+
+
 def works_on(flow: Flow, node: int) -> bool:
     """Whether a step makes other rows of those that it reads, by weights or in a product."""
     return is_linear(flow, node) or is_product(flow, node)
