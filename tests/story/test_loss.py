@@ -189,3 +189,19 @@ def test_a_loss_that_is_written_out_is_told_as_the_one_number_that_comes_of_the_
     ]
     assert ("in no box" in words_of(layout)) == (compare is by_each_place)
     assert ("A score for every word; of all of them one number is made." in words_of(layout)) == is_told
+
+
+def by_words_that_a_mask_names(scores, ids):
+    return functional.cross_entropy(scores[ids > 3], ids[ids > 3])
+
+
+def by_the_words_behind(scores, ids):
+    return functional.cross_entropy(scores[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+
+@pytest.mark.parametrize(("compare", "is_told"), [(by_words_that_a_mask_names, True), (by_the_words_behind, False)])
+def test_what_is_compared_where_a_mask_says_so_is_told_as_that(compare, is_told):
+    lines = lines_of(compose_poster(xray.trace(Judged(compare).eval(), IDS), text_width))
+
+    assert {"TARGETS", "PREDICTIONS"} <= {*lines}
+    assert lines.count("where a mask says so") == 2 * is_told

@@ -61,7 +61,7 @@ def list_compared(flow: Flow, loss: int, predicted: int, row: int) -> list[Node]
         return []
     pair = []
     for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
-        told = tell_difference(flow, maker)
+        told = tell_difference(flow, maker) or ("where a mask says so",) * is_of_a_mask(flow, maker)
         is_own = maker is not None and (bool(told) or flow.op(maker) in CARRYING)
         steps = steps_at(flow, maker) if is_own and maker is not None else (flow.steps[loss],)
         pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase", told=told))
@@ -109,6 +109,12 @@ def tell_difference(flow: Flow, maker: int | None) -> tuple[str, ...]:
     (_, drawn), (given, made) = flow.given(maker)
     is_so = drawn is not None and flow.op(drawn) in CHANCE and made is None and given.role == "activation"
     return ("noise less what came in",) if is_so else ()
+
+
+def is_of_a_mask(flow: Flow, maker: int | None) -> bool:
+    """Whether what is compared is what a mask names alone (the masked frames of a masked acoustic model)."""
+    picks = maker is not None and flow.op(maker) in ("index", "masked_select")
+    return picks and maker is not None and [one.dtype == "bool" for one in flow.steps[maker].inputs[1:]] == [True]
 
 
 def name_loss(step: Step) -> str:
