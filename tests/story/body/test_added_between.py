@@ -133,3 +133,25 @@ def test_what_is_added_between_layers_parts_none_that_begins_behind_it():
 
     assert [one.before for one in tower.bridges] == [3]
     assert [group.layers for group in tower.groups] == [(0, 1, 2), (3, 4, 5)]
+
+
+class Predicts(nn.Module):
+    """What many layers make of rows, each led to a convolution and back."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(layers))
+
+    def made(self, x):
+        for layer in self.layers:
+            x = layer(x.transpose(1, 2)).transpose(1, 2).relu()
+        return x
+
+
+@pytest.mark.parametrize("layers", [3, 16])  # 12 or 64 steps, half of which move rows
+def test_steps_that_move_rows_alone_are_not_counted_against_what_stands_between_layers(layers):
+    model = Guesses([1])
+    model.guesses["1"] = Predicts(layers)  # the pitch of FastSpeech 2's words
+    (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))).towers
+
+    assert (tower.layers, [one.before for one in tower.bridges]) == (4, [2])

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 import torch
 from handwritten import Attention
+from printed import lines_of
 from torch import Tensor, nn
 
 import xray
 from xray.ir.flow.dataflow import Flow
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 from xray.story.streams.families import leave_earlier_ends
@@ -89,6 +92,13 @@ def test_how_often_a_matrix_of_streams_is_divided_by_its_sums_in_turn_is_told(ti
 
     assert (found.towers[0].streams, found.towers[0].balanced) == (3, balanced)
     assert any(one.endswith(told) for one in list_sentences(found)) is (balanced is not None)
+
+
+def test_every_place_of_streams_side_by_side_goes_through_a_feed_forward():
+    drawn = " ".join(lines_of(compose_poster(xray.trace(InStreams(0).eval(), torch.arange(14).view(2, 7)), text_width)))
+
+    assert "Each place alone, wider and back." in drawn
+    assert "Some places alone" not in drawn
 
 
 def test_streams_that_begin_as_copies_of_words_say_so():

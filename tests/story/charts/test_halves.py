@@ -229,3 +229,22 @@ def test_rows_that_are_taken_from_one_of_two_come_in_from_both():
     ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
     assert labels[chart.head] == "ONE OR THE OTHER"
     assert {("TABLE LOOKUP", "ONE OR THE OTHER"), ("LINEAR", "ONE OR THE OTHER")} <= ways
+
+
+def test_the_first_row_of_a_learned_table_between_layers_is_none_of_the_stream():
+    class Places(Lasts):  # PVT's last stage
+        def __init__(self):
+            super().__init__()
+            self.fewer, self.places = nn.Conv1d(WIDTH, WIDTH, 2, 2), nn.Parameter(torch.rand(1, 5, WIDTH))
+
+        def forward(self, x):
+            x = self.fewer(self.before(x).mT).mT
+            others = nn.functional.interpolate(self.places[:, 1:].mT, x.shape[1] - 1).mT
+            return self.behind(x + torch.cat([self.places[:, :1], others], 1))
+
+    (column,) = read_columns(xray.trace(Places().eval(), torch.rand(2, 8, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    *_, box = bridge.nodes
+    assert [node.label for node in bridge.nodes] == ["CONVOLUTION 2, STEP 2", "+ LEARNED PLACES"]
+    assert box.extra == f"{5 * WIDTH} parameters"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.trace import Step
 from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
@@ -22,7 +22,7 @@ from xray.story.passages.bridges import Bridging, find_cut, fold_site, label_bri
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.ordered_rows import fold_repeats, label_counts, label_first_row, name_repeated
 from xray.story.passages.rows_between import find_earlier, moved_from
-from xray.story.recognition.between import is_linear, is_scale, list_reading_data
+from xray.story.recognition.between import is_linear, is_scale, list_reading_data, works_on_weights
 from xray.story.sentences.of_links import spell_earlier
 from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND
 from xray.story.sentences.of_ways_past import describe_source
@@ -45,7 +45,7 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
         ends |= {end_of(one): number for number, one in enumerate(towering.layers)}
         return chart_put_beside(flow, found.rows, layer, ends)
     bend = find_own_bend(flow, towering.layers[layer - 1][-1])
-    nodes = found.nodes - {bend}  # it is drawn in its layer
+    nodes = {one for one in found.nodes if one != bend and not joins_weights(flow, one)}  # that is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     own = [node for node in nodes - found.aside if flow.is_leaf(node)]
@@ -70,6 +70,11 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     chart = without_other_feet(flow, lead_counts(flow, chart, found), begins)
     chart = tell_put_back(towering, chart, layers[1:])
     return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+
+
+def joins_weights(flow: Flow, node: int) -> bool:
+    """Whether a step lays weights end to end alone: that belongs to the step at which rows meet them (PVT's places)."""
+    return flow.op(node) in SIDE_BY_SIDE and works_on_weights(flow, node)
 
 
 def tell_put_back(towering: Towering, chart: Chart, layers: Sequence[int]) -> Chart:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS, PLACING, SIDE_BY_SIDE, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, NORMS, PLACING, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
 from xray.story.body.scale import find_bend_behind
@@ -88,7 +88,7 @@ def find_bridges(
         nodes = region.inner
         leaves = [node for node in nodes if flow.is_leaf(node)]
         looking = [site for site in sites if site.softmax in nodes]
-        if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
+        if are_many(flow, leaves) or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         goes_on = flow.output(find_cut(flow, before, leaves) or before)
@@ -122,6 +122,11 @@ def find_bridges(
             nodes |= put | (aside if counts is None else aside | counts.nodes)
             found.append(Bridging(bridge, nodes, before, start, site, aside=aside, counts=counts))
     return tuple(found)
+
+
+def are_many(flow: Flow, leaves: Collection[int]) -> bool:
+    """Whether steps are more than can be drawn; those that move rows or drop some have no box."""
+    return sum(flow.op(node) not in CARRYING | DROPOUTS for node in leaves) > MOST_STEPS
 
 
 def find_put_back(

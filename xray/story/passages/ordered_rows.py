@@ -221,6 +221,8 @@ def label_first_row(flow: Flow, node: int, nodes: Collection[int]) -> str:
     (first, cut), (rest, maker) = given
     if cut is None or cut not in nodes or maker not in nodes or flow.op(cut) != "index":
         return ""
+    if cut not in list_reading_data(flow):  # the first row of a learned table (PVT)
+        return ""
     if first.shape[1] + rest.shape[1] != made[1] or any(one in nodes for one in flow.makers[cut]):
         return ""
     span = read_span(str(flow.steps[cut].settings.get("index", "")), flow.steps[cut].inputs[0].shape, 1)

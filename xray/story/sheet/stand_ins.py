@@ -140,12 +140,16 @@ def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
 
 
 def is_of_some(flow: Flow, staging: Staging) -> bool:
-    """Whether each layer of a feed-forward makes fewer rows than its stream has (XCiT: the first one alone)."""
+    """Whether each layer of a feed-forward makes fewer rows than its stream has (XCiT: the first one alone).
+
+    Of several streams side by side it reads one (HY-V4).
+    """
     if not all(isinstance(branch, FeedForward) for branch in staging.stage.branches):
         return False
     layers = [(node, width) for node in projections_in(flow, list_own(staging)) if (width := width_out(flow, node))]
     places = [prod(flow.output(node).shape) // width for node, width in layers]
-    stream = prod(flow.output(staging.joints[-1].add).shape)
+    joint = staging.joints[-1]
+    stream = prod(flow.output(joint.add).shape) // (1 if joint.mixing is None else joint.mixing.count)
     return bool(places) and max(places) < stream // layers[-1][1]
 
 
