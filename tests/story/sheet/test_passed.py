@@ -4,6 +4,7 @@ import pytest
 import torch
 from story.body.test_kept_waist import WIDTH
 from story.sheet.test_unsaid import Layer
+from story.test_pieces_of_sound import FRAMES, MELS, Hears
 from torch import nn
 
 import xray
@@ -56,6 +57,25 @@ def test_so_does_one_behind_the_layers():
 
     assert list_told(stack(nn.Identity(), head), torch.rand(2, 5, WIDTH)) == [
         ("LINEAR", "before it, in no box: erfinv")
+    ]
+
+
+class Heard(Hears):
+    """What is found in a map is weighed before the frequencies of a moment become one row (Dots3Note's ear)."""
+
+    def forward(self, sound):
+        lengths = torch.full((len(sound), 1), FRAMES)
+        x = torch.relu(self.find(sound[:, None])) * (torch.arange(FRAMES) < lengths)[:, None, None]
+        x = x.permute(0, 3, 1, 2)
+        x = self.lead(x.reshape(*x.shape[:2], -1))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_it_is_told_once_where_the_next_box_does_but_lay_rows_side_by_side():
+    assert list_told(Heard(), torch.rand(2, MELS, FRAMES)) == [
+        (f"{MELS} LINES SIDE BY SIDE, CHANNEL BY CHANNEL: 5·6 = 30", "before it, in no box: mul")
     ]
 
 

@@ -42,7 +42,9 @@ def tell_chart(flow: Flow, chart: Chart, left: Collection[int], made: Collection
     """
     own = set[int]().union(*(list_places(flow, node) for node in chart.nodes))
     left = {step for step in left if own.issuperset(list_taking(flow, step, made))}
-    nodes = [(node, list_passed(flow, node, left, made)) for node in chart.nodes]
+    boxes = (list_places(flow, node) for node in chart.nodes if is_telling(node))
+    laid = {step for box in boxes if all(flow.op(step) in CARRYING for step in box) for step in box}
+    nodes = [(node, list_passed(flow, node, left, made, laid)) for node in chart.nodes]
     return replace(chart, nodes=tuple(replace(node, told=(*node.told, told)) if told else node for node, told in nodes))
 
 
@@ -52,13 +54,23 @@ def list_taking(flow: Flow, step: int, made: Collection[int]) -> set[int]:
     return {reader for one in ahead for reader in flow.leaf_readers(one) if reader in made}
 
 
-def list_passed(flow: Flow, node: Node, left: Collection[int], made: Collection[int]) -> str:
-    """What a box says of the steps that are `left` by which it reads what was made before, by no other box."""
-    if node.is_given or node.form != "box" or node.key.startswith(LEFT_OUT):
+def is_telling(node: Node) -> bool:
+    """Whether a box says what is worked out on the way to it."""
+    return not node.is_given and node.form == "box" and not node.key.startswith(LEFT_OUT)
+
+
+def list_passed(flow: Flow, node: Node, left: Collection[int], made: Collection[int], laid: Collection[int]) -> str:
+    """What a box says of the steps that are `left` by which it reads what was made before, by no other box.
+
+    Nor by one that does but lay out what comes in, `laid`, which says it: the numbers by which a sound is weighed
+    before its columns stand side by side (Dots3Note).
+    """
+    if not is_telling(node):
         return ""
     own = list_places(flow, node)
     first = {maker for step in own for maker, _ in list_taken(flow, step)} - own
     back = {*flow.behind(*first, within=lambda one: one not in own, ends=made.__contains__)}
     ends, free = back.intersection(made), back.difference(made)
-    way = free.intersection(flow.ahead(*ends, within=back.__contains__))
+    near = flow.behind(*first, within=free.difference(laid).__contains__)
+    way = free.intersection(flow.ahead(*ends, within=back.__contains__)).intersection(near)
     return describe_passed(Counter(flow.op(step).rstrip("_") for step in sorted(way.intersection(left))))
