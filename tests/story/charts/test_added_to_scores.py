@@ -77,6 +77,12 @@ def test_slopes_that_a_product_adds_are_no_mask_and_its_factor_is_told():
     assert "".join(run.text for run in line) == "softmax( Q·KT / √dk + bias + mask ) · V"
 
 
+def test_slopes_times_the_place_of_each_key_are_not_said_to_be_distances_that_are_added():
+    found = xray.anatomy(xray.trace(nn.Sequential(Sloped(), Sloped()).eval(), torch.rand(2, 5, WIDTH)))
+
+    assert describe_alibi(found) == "ALiBi: a slope for each head, times how far apart two are, counts in their score."
+
+
 class SomeSloped(nn.Module):
     """All heads have a slope but the last, to whose scores 0 is added (x-transformers)."""
 
@@ -99,7 +105,7 @@ def test_heads_without_a_slope_are_told_from_those_that_have_one():
     (branch,) = found.towers[0].branches
     assert isinstance(branch, Attention)
     assert (branch.positions, branch.sloped) == ("alibi", HEADS - 1)
-    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads, times how far apart two are, is added to their score."
+    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads, times how far apart two are, counts in their score."
     assert describe_alibi(found) == told
 
 
