@@ -44,6 +44,29 @@ def test_a_bias_of_which_each_place_lets_a_share_through_is_told_as_gated(gates,
     assert ("linear" in {step.op for step in bias.steps}) == gates
 
 
+class OfPlacesAndKinds(ScaledLast):
+    """Numbers by distance are added, and others by the kinds of both places (XLNet's segments)."""
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = nn.Embedding(4, HEADS)
+        self.register_buffer("kinds", torch.tensor([0, 1]))
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        query, key, value = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(-1, -2) + self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1)
+        scores = scores + self.pairs(2 * self.kinds[:, None] + self.kinds).permute(2, 0, 1)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_only_a_bias_of_places_is_said_to_tell_how_far_apart_two_are():
+    _, _, nodes = read_panel(OfPlacesAndKinds)
+    told = [(node.label, node.remark) for node in nodes if node.label.startswith("+ ")]
+
+    assert told == [("+ BIAS OF RELATIVE PLACES", "how far apart two are counts too"), ("+ A BIAS", "")]
+
+
 class Sloped(nn.Module):
     """Slopes by distance, and the factor of the scores, in one product that adds (BLOOM)."""
 
