@@ -117,10 +117,12 @@ def test_as_many_numbers_as_words_are_scores_of_words_where_each_place_has_them_
         (lambda x: x / 1, None),
     ],
 )
-def test_what_all_scores_are_multiplied_by_or_cannot_pass_is_drawn(out, told):
+@pytest.mark.parametrize("has_loss", [False, True])
+def test_what_all_scores_are_multiplied_by_or_cannot_pass_is_drawn(out, told, has_loss):
     class Scored(Ends):
         def forward(self, ids):
-            return out(super().forward(ids))
+            scores = out(super().forward(ids))
+            return nn.functional.cross_entropy(scores.flatten(0, 1), ids.flatten() % 2) if has_loss else scores
 
     boxes = compose_poster(xray.trace(Scored(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width).boxes
     labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}

@@ -44,6 +44,29 @@ def test_a_bias_of_which_each_place_lets_a_share_through_is_told_as_gated(gates,
     assert ("linear" in {step.op for step in bias.steps}) == gates
 
 
+class OfPlacesAndKinds(ScaledLast):
+    """Numbers by distance are added, and others by the kinds of both places (XLNet's segments)."""
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = nn.Embedding(4, HEADS)
+        self.register_buffer("kinds", torch.tensor([0, 1]))
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        query, key, value = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(-1, -2) + self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1)
+        scores = scores + self.pairs(2 * self.kinds[:, None] + self.kinds).permute(2, 0, 1)
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_only_a_bias_of_places_is_said_to_tell_how_far_apart_two_are():
+    _, _, nodes = read_panel(OfPlacesAndKinds)
+    told = [(node.label, node.remark) for node in nodes if node.label.startswith("+ ")]
+
+    assert told == [("+ BIAS OF RELATIVE PLACES", "how far apart two are counts too"), ("+ A BIAS", "")]
+
+
 class Sloped(nn.Module):
     """Slopes by distance, and the factor of the scores, in one product that adds (BLOOM)."""
 
@@ -77,6 +100,12 @@ def test_slopes_that_a_product_adds_are_no_mask_and_its_factor_is_told():
     assert "".join(run.text for run in line) == "softmax( Q·KT / √dk + bias + mask ) · V"
 
 
+def test_slopes_times_the_place_of_each_key_are_not_said_to_be_distances_that_are_added():
+    found = xray.anatomy(xray.trace(nn.Sequential(Sloped(), Sloped()).eval(), torch.rand(2, 5, WIDTH)))
+
+    assert describe_alibi(found) == "ALiBi: a slope for each head, times how far apart two are, counts in their score."
+
+
 class SomeSloped(nn.Module):
     """All heads have a slope but the last, to whose scores 0 is added (x-transformers)."""
 
@@ -99,7 +128,7 @@ def test_heads_without_a_slope_are_told_from_those_that_have_one():
     (branch,) = found.towers[0].branches
     assert isinstance(branch, Attention)
     assert (branch.positions, branch.sloped) == ("alibi", HEADS - 1)
-    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads, times how far apart two are, is added to their score."
+    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads, times how far apart two are, counts in their score."
     assert describe_alibi(found) == told
 
 

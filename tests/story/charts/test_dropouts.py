@@ -220,3 +220,12 @@ def test_a_dropout_of_a_copy_that_nothing_reads_stands_in_no_box():
     trace = xray.trace(model.eval(), torch.arange(BATCH * PLACES).view(BATCH, PLACES) % 12)
 
     assert words_of(compose_poster(trace, text_width)).count("dropout 0.3, idle") == 1
+
+
+@pytest.mark.parametrize(("trains", "told"), [(True, "dropout 0.3"), (False, "dropout 0.3, idle")])
+def test_a_dropout_between_an_entrance_and_its_layers_is_told_whether_it_drops_or_not(trains, told):
+    entrance = nn.Sequential(nn.Embedding(11, WIDTH), nn.LayerNorm(WIDTH), nn.Dropout(0.3))
+    model = nn.Sequential(entrance, Looks(nn.Identity()), FeedForwardPart(), nn.Linear(WIDTH, 11)).train(trains)
+
+    words = words_of(compose_poster(xray.trace(model, torch.randint(11, (BATCH, PLACES))), text_width))
+    assert words.count(told) == 1

@@ -133,7 +133,7 @@ def draw_square(
         hiding = list_hiding(flow, part, later, beside.inside)
         made = list_made(flow, part, site, beside.inside) if is_own else []
         made = [node for node in made if node not in hiding]
-        key = f"{name_scored(flow, part, made)}{number}"
+        key = f"{name_scored(flow, part, site, branch, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
             nodes.append(chooser_node(flow, site, made, row))
@@ -236,10 +236,12 @@ def draw_columns(flow: Flow, site: Site, last: str, row: int, nodes: list[Node],
     return "columns", row + 1
 
 
-def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
-    """What the box of a part is known by; a bias that tells two kinds of pairs apart is of no places (Funnel)."""
-    if part.kind == "bias" and any(takes_one_of_two(flow, node) and flow.output(node).is_float for node in made):
-        return "kinds"
+def name_scored(flow: Flow, part: Scored, site: Site, branch: Attention, made: Sequence[int]) -> str:
+    """What the box of a part is known by; a bias beside that of places is of none, as of kinds (Funnel, XLNet)."""
+    if part.kind == "bias":
+        of_kinds = any(takes_one_of_two(flow, node) and flow.output(node).is_float for node in made)
+        is_beside = branch.positions in BIASES and not goes_by_places(flow, site, part)
+        return "kinds" if of_kinds or is_beside else "bias"
     if part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS:
         return "zeroed"
     if part.kind == "mask" and part.operand is not None and is_only_named(flow, part.operand):
@@ -322,8 +324,7 @@ def score_node(
         is_across = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
         surface: Surface = "own" if is_across else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
-    places = "" if key.startswith("kinds") or not goes_by_places(flow, site, part) else branch.positions or ""
-    label = BIASES.get(places, "+ A BIAS")
+    label = "+ A BIAS" if key.startswith("kinds") else BIASES.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None:

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, DROPOUTS, 
 from xray.story.branches.before_last import is_learned
 from xray.story.branches.scored.caps import find_cap, read_factor
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.value_shapes import number
@@ -105,6 +106,15 @@ def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
     behind = [] if meets_others(flow, head, behind) else behind
     kept = [[one for one in way if flow.op(one) not in CARRYING | DROPOUTS] for way in (before, behind)]
     return kept[0], kept[1] if "tanh" not in map(flow.op, kept[1]) or find_cap(flow, kept[1]) else []
+
+
+def find_bent(flow: Flow, top: int | None) -> int | None:
+    """The linear layer of which a step gives nothing but all scores multiplied or bent by tanh; else the step."""
+    here = top
+    while here is not None and not is_linear(flow, here):
+        bends = flow.op(here) in CARRYING | DROPOUTS | {"tanh"} or read_factor(flow, here) is not None
+        here = flow.makers[here][0] if bends and flow.makers[here] else None
+    return here if here is not None and top in list_bendings(flow, here)[1] else top
 
 
 def meets_others(flow: Flow, head: int, way: Sequence[int]) -> bool:

@@ -259,8 +259,9 @@ def list_biases(flow: Flow, whole: Chart) -> list[tuple[str, list[int]]]:
     for node in whole.nodes:
         places = [flow.places[step.id] for step in node.steps]
         many = sum(flow.op(place) in SOFTMAXES for place in places) if node.key.startswith("tail") else 0
-        if (node.key.startswith("bias") or (found and many)) and (counted := describe_params(flow, *places)):
-            bias = ADDS_BIAS.format(bias=node.label.removeprefix("+ ").lower(), counted=counted)
+        if (node.key.startswith(("bias", "kinds")) or (found and many)) and (counted := describe_params(flow, *places)):
+            spelled = node.label.removeprefix("+ ").lower().replace(" of q", " of Q")
+            bias = ADDS_BIAS.format(bias=spelled, counted=counted)
             told = tell_beside(many, counted) if many else bias
             found.append((told, [place for place in places if flow.steps[place].params]))
     return found

@@ -176,8 +176,10 @@ def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
 
 def tell_dropped_below(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     """The chart whose boxes say what share of what they give a dropout before the first layer drops."""
-    taking = flow.leaf_readers(towering.start or 0)
-    return tell_dropped(flow, chart, before=min((one for one in taking if one not in towering.entrance), default=0))
+    start = towering.start or 0
+    own = {start, *(flow.places[step.id] for step in list_dropouts(flow, start))}  # where these drop, layers read them
+    taking = {one for node in own for one in flow.leaf_readers(node)} - own - {*towering.entrance}
+    return tell_dropped(flow, chart, before=min(taking, default=0))
 
 
 def tell_fixed(flow: Flow, chart: Chart) -> Chart:

@@ -12,7 +12,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, TURNS
 from xray.ir.flow.weights import find_first, gather_weights
 from xray.ir.trace import Step
 from xray.story.body.ends import list_rows_cut, scores_words, works_with_table
-from xray.story.body.scale import list_bendings
+from xray.story.body.scale import find_bent, list_bendings
 from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_cap, name_times, read_factor
@@ -86,7 +86,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     picks = list_picks(flow, last, others) if loss is None else []
     predicted = 0 if loss is None else find_predicted(flow, loss, end)
     nearest = find_nearest(flow, last)
-    top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, predicted, end)
+    top = find_sum(flow, last, end) if loss is None else find_bent(flow, find_maker_in(flow, loss, predicted, end))
     top = top if nearest is None else nearest.end
     top = reach_joining(flow, top, end, others) if top is not None and loss is None else top
     region = None if top is None else find_region(flow, end, top)
@@ -145,7 +145,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = TO_WORDS if to_words else label_step(flow, node)
-    before, behind = list_bendings(flow, top) if is_linear(flow, top) and loss is None else ([], [])
+    before, behind = list_bendings(flow, top) if is_linear(flow, top) else ([], [])
+    behind = [node for node in behind if loss is None or loss in flow.ahead(node)]
     for node in before:
         own = ", ".join(filter(None, (labels.get(node), name_bending(flow, [node]))))
         labels |= {node: own} if own and node in nodes else {}
@@ -187,14 +188,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought, end), ways)
     chart = lead_beside(flow, chart, others, begins)
     if loss is not None:
-        return add_loss(flow, chart, loss, predicted)
+        return add_loss(flow, add_bent(flow, chart, label, behind), loss, predicted)
     if apart:
         chart = place_heads(put_last(chart, steps_at(flow, *apart)))
     elif heads.steps:
         chart = place_heads(chart)
     elif label:
-        steps = steps_at(flow, *reversed(behind))
-        chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
+        chart = add_bent(flow, chart, label, behind)
     else:
         chart = add_worked(flow, towering, chart, top, others) or chart
     for node in (one for one in picks if one not in behind):
@@ -205,6 +205,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         edges = (*chart.edges, Edge(own, pick.key))  # a loss may stand above the scores (WeNet)
         chart = replace(chart, nodes=(*chart.nodes, pick), edges=edges, head=pick.key)
     return chart
+
+
+def add_bent(flow: Flow, chart: Chart, label: str, behind: Sequence[int]) -> Chart:
+    """The chart with what is done to all scores of the last layer above it, where anything is."""
+    if not label:
+        return chart
+    return add_above(chart, Node("bent", label, 0, BROAD, steps_at(flow, *reversed(behind)), flow.output(behind[-1])))
 
 
 def pushes_down(flow: Flow, node: int) -> bool:

@@ -128,9 +128,7 @@ def describe_alibi(anatomy: Anatomy) -> str:
         f"{sloped} of the {heads} heads" if sloped else "some heads" if any(one for one, _ in found) else "each head"
     )
     return (
-        ""
-        if some is None
-        else f"ALiBi{some}: a slope for {which}, times how far apart two are, is added to their score."
+        "" if some is None else f"ALiBi{some}: a slope for {which}, times how far apart two are, counts in their score."
     )
 
 
