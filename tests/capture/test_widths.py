@@ -143,6 +143,26 @@ def test_rows_that_are_brought_to_length_one_before_channels_are_compared_are_no
     assert "heads" in normed.outputs[0].axes
 
 
+class OfMaps(nn.Module):
+    """Attention over the channels of a map, which convolutions make (Restormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Conv2d(WIDTH, 3 * WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 1)
+
+    def forward(self, x):
+        query, key, value = (one.unflatten(1, (HEADS, -1)).flatten(3) for one in self.qkv(x).chunk(3, 1))
+        found = (query @ key.mT).softmax(-1) @ value
+        return x + self.out(found.flatten(1, 2).view_as(x))
+
+
+def test_places_of_a_map_that_channels_are_compared_over_are_no_width_of_heads():
+    steps = xray.trace(OfMaps(), torch.rand(2, WIDTH, 3, 5)).steps
+
+    assert [step.outputs[0].axes[1] for step in steps if step.op == "matmul"] == ["heads", "heads"]
+    assert not any({"d_k", "d_v"}.intersection(record.axes) for step in steps for record in step.outputs)
+
+
 class ChannelsFirst(nn.Module):
     """Attention with one head over channels that stand before places: values times weights on their side (SHViT)."""
 

@@ -2,11 +2,14 @@
 
 import pytest
 import torch
+from printed import words_of
 from story.endings import list_labels
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.where import attentions
 
@@ -108,3 +111,30 @@ def test_what_convolutions_make_and_scores_lose_is_no_mask():
 
     assert any(label.startswith("− A BIAS") for label in labels)
     assert not any(label.startswith("MASK") for label in labels)
+
+
+class LooksAmongScores(Look):
+    """Each key's scores look at those of other keys, and what they find is added to them (AiATrack)."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.asks, self.offers, self.norm = nn.Linear(PLACES, 7), nn.Linear(PLACES, 7), nn.LayerNorm(PLACES)
+
+    def forward(self, x, pairs):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-1, -2)
+        columns = scores.transpose(-1, -2)
+        found = (self.asks(columns) @ self.offers(columns).mT / 7**0.5).softmax(-1) @ self.norm(columns)
+        weights = (scores + found.transpose(-1, -2)).softmax(-1)
+        return self.back((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_an_attention_among_scores_is_added_to_those_of_the_attention_that_it_is_in():
+    model = Layers(None)
+    model.looks = nn.ModuleList(LooksAmongScores() for _ in range(2))
+    ids, pairs = torch.zeros(BATCH, PLACES, dtype=torch.long), torch.rand(BATCH, PLACES, PLACES, NARROW)
+    trace = xray.trace(model.eval(), ids, pairs)
+
+    assert {(one.heads, one.d_k) for one in attentions(anatomy(trace))} == {(HEADS, WIDTH // HEADS)}
+    assert any(label.startswith("+ WHAT IS MADE OF THE SCORES") for label in list_labels(trace))
+    assert "+ what is made of the scores )" in words_of(compose_poster(trace, text_width))

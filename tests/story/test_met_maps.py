@@ -279,3 +279,33 @@ def test_what_a_tower_that_reads_nothing_else_begins_with_is_told_so():
     trace = xray.trace(Codec(is_handed=True).eval(), torch.rand(2, 1, 16))
 
     assert "The stack tower's stream begins with what the audio tower gives." in list_sentences(xray.anatomy(trace))
+
+
+class Bins(nn.Module):
+    """An eye, a map made of what it gives, and layers over pieces of it, whose rows meet that map again (AdaBins)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.eye = nn.Conv2d(3, EYE, 2, stride=2), nn.ModuleList(Block() for _ in range(4))
+        self.grow, self.again = nn.Conv2d(EYE, WIDTH, 3, padding=1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+        self.pieces, self.layers, self.out = nn.Conv2d(WIDTH, WIDTH, 2, 2), make_layers(WIDTH, 2), nn.Conv2d(7, 5, 1)
+        self.wide = nn.Linear(WIDTH, 5)
+
+    def forward(self, image):
+        x = self.patches(image)
+        for block in self.eye:
+            x = block(x)
+        grown = self.grow(x).relu()
+        rows = self.pieces(grown).flatten(2).mT
+        for layer in self.layers:
+            rows = layer(rows)
+        met = self.again(grown).flatten(2).mT @ rows[:, 1:8].mT
+        return self.wide(rows[:, 0]).relu(), self.out(met.mT.unflatten(2, grown.shape[2:]))
+
+
+def test_a_map_that_layers_began_with_is_no_other_towers_where_their_rows_meet_it():
+    torch.manual_seed(0)
+    trace = xray.trace(Bins().eval(), torch.rand(2, 3, 12, 16))
+
+    labels = {line for line in lines_of(compose_poster(trace, text_width)) if line.startswith(("COMPARED", "PRODUCT"))}
+    assert labels == {"PRODUCT"}

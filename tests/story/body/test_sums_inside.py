@@ -119,3 +119,42 @@ def test_learned_rows_ask_in_their_first_layer_too():
     assert group.count == 2
     attends = [stage.branches[0] for stage in group.stages]
     assert [one.source for one in attends if isinstance(one, kinds.Attention)] == ["self", None]
+
+
+class Scale(nn.Module):
+    """A feed-forward over some rows laid side by side; neighbours are mixed in, and what it makes wide is added."""
+
+    def __init__(self, times: int):
+        super().__init__()
+        self.wide, self.back = nn.Linear(times * WIDTH, 3 * times * WIDTH), nn.Linear(3 * times * WIDTH, times * WIDTH)
+        self.mix = nn.Conv1d(3 * times * WIDTH, 3 * times * WIDTH, 3, padding=1, groups=3 * times * WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(len(x), -1, self.wide.in_features)
+        mixed = self.mix(self.wide(rows).mT).mT + self.wide(rows)
+        return self.back(nn.functional.gelu(mixed)).reshape(x.shape)
+
+
+class LayerOfScales(Layer):
+    """Attention among rows of several scales, and a feed-forward for those of each (MISSFormer)."""
+
+    def __init__(self):
+        super().__init__(ends_with_sums=False)
+        self.scales = nn.ModuleList(Scale(times) for times in (1, 2, 3, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        asked = self.norms[0](x)
+        x = x + self.attention(asked, asked)
+        pieces = self.norms[1](x).split((5, 4, 6, 8), dim=1)
+        return x + torch.cat([scale(piece) for scale, piece in zip(self.scales, pieces, strict=True)], dim=1)
+
+
+def test_a_feed_forward_for_each_of_several_scales_is_a_sublayer_of_no_one_width():
+    told = xray.anatomy(xray.trace(nn.Sequential(*(LayerOfScales() for _ in range(2))), torch.rand(2, 23, WIDTH)))
+
+    (group,) = told.towers[0].groups
+    attention, feed_forward = (stage.branches[0] for stage in group.stages)
+    assert group.count == 2
+    assert isinstance(attention, kinds.Attention)
+    assert isinstance(feed_forward, kinds.FeedForward)
+    assert feed_forward.d_ff is None

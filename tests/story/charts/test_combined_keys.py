@@ -224,3 +224,32 @@ def test_values_are_not_told_as_of_a_tower_that_only_keys_are_made_of(look, told
 
     (asking,) = [one for one in tower.branches if getattr(one, "source", "self") != "self"]
     assert describe_station(tower, asking) == f"The decoder asks; {told} from the encoder."
+
+
+class LooksAtScales(AsksByPlace):
+    """Keys and values are made of all rows, of which some go through a convolution of their own first (MISSFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shorten, self.norm_of_keys = nn.Conv1d(WIDTH, WIDTH, 2, 2), nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        many, few = x[:, :4].mT, x[:, 4:]
+        rows = self.norm_of_keys(torch.cat([self.shorten(many).mT, few], dim=1))
+        made = self.query(x), self.key(rows), self.value(rows)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in made)
+        weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+def test_pieces_of_rows_that_are_put_together_before_keys_are_made_of_them_are_one_box():
+    torch.manual_seed(0)
+    layers = (LooksAtScales(), FeedForwardPart(), LooksAtScales(), FeedForwardPart())
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
+    reading = read_pass(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
+    chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+
+    labels = [node.label for node in chart.nodes]
+    assert not [label for label in labels if label.endswith("ROWS") or label == "END TO END"]
+    (box,) = [node for node in chart.nodes if "CONV" in node.label]
+    assert {step.op for step in box.steps} >= {"conv1d", "cat", "index"}

@@ -112,3 +112,43 @@ def test_what_layers_of_another_tower_work_with_is_not_the_first_ones():
     counted = [count_frames(one.reading, one.towering, one.frames, {}) for one in columns]
 
     assert [{frame.params for frame in frames} for frames in counted] == [{count(Mapped())}, {count(Scaled())}]
+
+
+class LooksTwice(nn.Module):
+    """Two layers read rows, and others after them; the last layer looks at what became of these (AiATrack)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers, self.last = nn.Embedding(31, WIDTH), nn.ModuleList(), nn.ModuleList()
+        self.layers.extend(LayerOfThree() for _ in range(2))
+        self.last.append(LayerOfThree())
+
+    def forward(self, ids, others):
+        x, memory = self.words(ids), self.words(others)
+        for layer in self.layers:
+            x = layer(x, x)
+        for layer in self.layers:
+            memory = layer(memory, memory)
+        return self.last[0](x, memory)
+
+
+class LayerOfThree(LayerOfPairs):
+    """A layer whose queries, keys and values are made by thirds of one parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.thirds, self.out = None, nn.Parameter(torch.rand(3 * WIDTH, WIDTH)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, memory):
+        made = (nn.functional.linear(*one) for one in zip((x, memory, memory), self.thirds.chunk(3), strict=True))
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in made)
+        found = (query @ key.mT / key.shape[-1] ** 0.5).softmax(-1) @ value
+        x = self.norm(x + self.out(found.transpose(1, 2).flatten(2)))
+        return self.last(x + self.think(x))
+
+
+def test_what_layers_work_with_is_theirs_where_a_later_one_reads_what_they_make_of_other_rows():
+    columns = read_columns(xray.trace(LooksTwice().eval(), torch.arange(14).view(2, 7), torch.arange(10).view(2, 5)))
+    counted = [count_frames(one.reading, one.towering, one.frames, {}) for one in columns]
+
+    assert {frame.params for frames in counted for frame in frames} == {count(LayerOfThree())}

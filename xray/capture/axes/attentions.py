@@ -224,8 +224,12 @@ class AttentionNamer:
         self.groups.name(parts[1], "heads")
 
     def is_of_rows(self, axis: int) -> bool:
-        """Whether layers find rows along an axis: where channels look at each other, it is no width (DaViT)."""
-        return self.groups.find(axis) in self.rows
+        """Whether layers find rows along an axis: where channels look at each other, it is no width (DaViT).
+
+        So it is of the places of a map, all its axes in one, where convolutions make what channels are (Restormer).
+        """
+        parts = {self.groups.find(one) for one in self.groups.parts(axis)}
+        return self.groups.find(axis) in self.rows or (len(parts) > 1 and parts <= self.of_maps)
 
     @cached_property
     def compared(self) -> frozenset[int]:
@@ -244,6 +248,13 @@ class AttentionNamer:
         layers = [step for step in self.one_pass.steps if is_layer(step)]
         places = ((self.at[step.id].ins[0], len(step.inputs[0].shape) - 1) for step in layers)
         return frozenset(self.groups.find(first + axis) for first, last in places for axis in range(last))
+
+    @cached_property
+    def of_maps(self) -> frozenset[int]:
+        """The axes along which convolutions go."""
+        convolutions = (step for step in self.one_pass.steps if step.op.startswith("conv") and step.outputs)
+        axes = ((self.at[step.id].ins[0], len(step.inputs[0].shape)) for step in convolutions if step.inputs)
+        return frozenset(self.groups.find(first + axis) for first, rank in axes for axis in range(2, rank))
 
     def may_be_batch(self, axis: int) -> bool:
         """Whether an axis may be of sequences: as long as one that came in, but no windows, and no pieces.

@@ -30,7 +30,7 @@ from xray.story.attention.made_beside import (
 from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.shares import draw_mixed, mix_node, name_change
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
-from xray.story.branches.scored.biases import goes_by_places, is_of_other_parts, is_of_queries
+from xray.story.branches.scored.biases import goes_by_places, name_addend
 from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.scores import has_sinks_inside
 from xray.story.branches.scored.visible import find_choice
@@ -60,8 +60,6 @@ CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 BIASES = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
-OTHER_PARTS = "+ SCORES OF OTHER PARTS"
-OF_QUERIES = "+ WHAT IS MADE OF Q"
 OTHER_SCORES = {
     None: "+ SCORES OF ANOTHER ATTENTION",
     "before": "+ SCORES OF THE ATTENTION BEFORE",
@@ -328,8 +326,7 @@ def score_node(
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None:
-        is_of_others = is_of_other_parts(flow, site, part.operand.maker)
-        label = OTHER_PARTS if is_of_others else OF_QUERIES if is_of_queries(flow, site, part.operand.maker) else label
+        label = name_addend(flow, site, part.operand.maker) or label
     label = label.replace("+", "−", flow.op(part.nodes[0]) in DIFFERENCES)
     told = describe_own(flow, site, [*part.nodes, *made], seen) if made else ""
     many = count_readers(flow, made)

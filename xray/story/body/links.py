@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import prod
 from typing import Literal
@@ -45,7 +46,30 @@ def list_meetings(reading: Reading) -> Meetings:
     }
     met = {pair: place for pair, place in found.items() if place is not None}
     named = {one.tower.name: one for one in towers}
-    return {pair: place for pair, place in met.items() if not comes_by_another(flow, pair, place, met, reached, named)}
+    return {
+        pair: place
+        for pair, place in met.items()
+        if not comes_by_entrance(flow, pair, place, reached, named)
+        and not comes_by_another(flow, pair, place, met, reached, named)
+    }
+
+
+def comes_by_entrance(
+    flow: Flow, pair: tuple[str, str], place: int, reached: Mapping[str, set[int]], named: Mapping[str, Towering]
+) -> bool:
+    """Whether one of two towers that meet comes in only by what the other begins with: that is its own (AdaBins).
+
+    What says which rows that begins with is none of it (OmDet).
+    """
+    for own, second in (pair, pair[::-1]):
+        start, entrance = named[second].start, named[second].entrance
+        begun = flow.behind(start, within=entrance.__contains__, reads=partial(list_taken_from, flow))
+        side = [maker for maker in flow.makers[place] if maker in reached[own] and maker not in reached[second]]
+        straight = flow.behind(*side, within=reached[own].difference(begun).__contains__)
+        ends = {named[own].end, *(chain.end for chain in named[own].chains)}
+        if side and ends.isdisjoint(straight):
+            return True
+    return False
 
 
 def comes_by_another(

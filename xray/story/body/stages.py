@@ -30,7 +30,7 @@ from xray.story.branches.sampled import Sampling, describe_sampling, find_sampli
 from xray.story.branches.sequences import split_sequence
 from xray.story.branches.states import describe_linear_attention, describe_recurrence
 from xray.story.branches.unlearned import describe_fourier, describe_pool
-from xray.story.branches.weighed import weighs_no_values
+from xray.story.branches.weighed import looks_at_scores, weighs_no_values
 from xray.story.experts.experts import describe_experts
 from xray.story.passages.modulation import is_adaptive, past_factors
 from xray.story.passages.pools import is_pool
@@ -224,6 +224,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     """What a branch is, by what it computes."""
     nodes = region.inner
     own = [end_within(flow, site, nodes) for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
+    own = [site for site in own if not any(looks_at_scores(flow, site, one) for one in own)]
     if own and is_across_channels(flow, own[0], region):
         return Branching(describe_channels(flow, own[0], region) or Unknown(list_paths(flow, nodes), True), region)
     if own and weighs_no_values(flow, own, region):

@@ -178,7 +178,8 @@ def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int])
     So it is in a Conformer and in an EfficientNet, and not in a SegFormer.
     """
     last = projections_in(flow, nodes)[-1]
-    return (found.d_ff or 0) <= width_out(flow, last) or any(flow.op(node).startswith("batch_norm") for node in nodes)
+    is_narrow = found.d_ff is not None and found.d_ff <= width_out(flow, last)
+    return is_narrow or any(flow.op(node).startswith("batch_norm") for node in nodes)
 
 
 def is_across_places(flow: Flow, region: Region) -> bool:

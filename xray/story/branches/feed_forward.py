@@ -76,7 +76,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     best_again = takes_best(flow, region, behind)
     is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
     found = FeedForward(
-        d_ff=None if best_again else d_ff,
+        d_ff=None if best_again or joins_unlike(flow, closing, nodes) else d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]], wide),
         gated=gated if gated or not is_beside else None,
         fused=is_fused if gated else None,
@@ -88,6 +88,16 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         best_again=best_again or None,
     )
     return with_held(flow, found, gates, inner)
+
+
+def joins_unlike(flow: Flow, closing: Collection[int], nodes: Collection[int]) -> bool:
+    """Whether a step puts together what last layers make of rows of several widths, one each (MISSFormer's scales)."""
+    joined = (
+        {width_in(flow, one) for one in closing if one in map(flow.carried_from, flow.makers[node])}
+        for node in nodes
+        if flow.op(node) in SIDE_BY_SIDE
+    )
+    return any(len(widths) > 1 for widths in joined)
 
 
 def reads_picked_beside(flow: Flow, region: Region, first: int) -> bool:

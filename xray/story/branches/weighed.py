@@ -50,6 +50,16 @@ def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
     )
 
 
+def looks_at_scores(flow: Flow, site: Site, other: Site) -> bool:
+    """Whether an attention looks among the scores of another one, and what it finds becomes these (AiATrack)."""
+    if site is other or not other.scores < site.scores < other.softmax:
+        return False
+    between = range(other.scores, other.softmax).__contains__
+    return other.scores in flow.behind(site.scores, within=between) and site.weighted_sum in flow.behind(
+        other.softmax, within=lambda node: between(node) or node == other.softmax
+    )
+
+
 def mixes_found(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:
     """Whether the values of an attention are made of what the first one of a branch found, or its own of another one.
 

@@ -8,7 +8,8 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Tower
 from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
-from xray.story.attention.square import OF_QUERIES, OTHER_PARTS, OTHER_SCORES
+from xray.story.attention.square import OTHER_SCORES
+from xray.story.branches.scored.biases import OF_QUERIES, OF_SCORES, OTHER_PARTS
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
@@ -21,7 +22,12 @@ from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
-ADDED_ONCE = ("bias", "other scores", "earlier scores", "scores of other parts", "what is made of Q")
+ADDENDS = {
+    OTHER_PARTS: "scores of other parts",
+    OF_QUERIES: "what is made of Q",
+    OF_SCORES: "what is made of the scores",
+}
+ADDED_ONCE = ("bias", "other scores", "earlier scores", *ADDENDS.values())
 ATTENTION, WIDTH = "attention", "width of one head, d_k"
 BEFORE_DROPOUT, SHARED_OUT = " before dropout", ("softmax", "shares", "zeroed")
 MIXED = ("mix",)
@@ -227,7 +233,7 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
         kind = "mask" if kind.endswith("_mask") else kind
         if node.label in OTHER_SCORES.values():
             kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
-        kind = {OTHER_PARTS: "scores of other parts", OF_QUERIES: "what is made of Q"}.get(node.label, kind)
+        kind = ADDENDS.get(node.label, kind)
         if kind == "mask" or (kind in ADDED_ONCE and kind not in found):
             found.append(kind)
         elif kind == "mix":

@@ -84,6 +84,7 @@ def count_frames(
     elsewhere = {*gather_weights(flow, apart - list_around_layers(flow, towering))}
     others = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and node not in outside)
     elsewhere |= gather_weights(flow, outside).keys() - gather_weights(flow, others).keys()
+    elsewhere -= inside
     within = {name: n for name, n in {**worked, **idle}.items() if name not in elsewhere}
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:

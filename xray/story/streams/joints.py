@@ -37,8 +37,7 @@ from xray.story.streams.shortcuts import (
 PICKING = frozenset({"index", "slice", "narrow"})
 MOST_AT_ONE_POINT = 4
 """No stream has more sums than this at one point of it: such a point is a tensor that many steps look back to."""
-MOST_SUMS_OF_A_BRANCH = 2
-MOST_SINCE = 6
+MOST_SUMS_OF_A_BRANCH, MOST_SINCE = 2, 6
 """Within so many sums of a stream a branch that began before them is added."""
 MOST_ASKING = 40
 FARTHEST_BESIDE = 600
@@ -85,8 +84,7 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
                 found[place] = leave_out(flow, joint, before)
                 for add in before:
                     del found[add]
-    crossing = list_crossing(found)
-    begun = Counter(joint.stream for joint in found.values())
+    crossing, begun = list_crossing(found), count_begun(found)
     own = Counter(joint.stream for add, joint in found.items() if add not in crossing)
 
     def stands(add: int, stream: int | None) -> bool:
@@ -95,6 +93,16 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
         return stream is None or begun[stream] <= MOST_AT_ONE_POINT or own[stream] == 1
 
     return [joint for add, joint in found.items() if stands(add, joint.stream)]
+
+
+def count_begun(joints: Mapping[int, Joint]) -> Counter[int | None]:
+    """How many sums begin at each point, those of pieces within the branch of the last left out (MISSFormer)."""
+    begun = Counter(joint.stream for joint in joints.values())
+    for stream in (one for one, count in begun.items() if count > MOST_AT_ONE_POINT):
+        *inside, last = (add for add, joint in joints.items() if joint.stream == stream)
+        if all(joints[one].region.inner.isdisjoint(inside) for one in inside):
+            begun[stream] -= len(joints[last].region.inner.intersection(inside))
+    return begun
 
 
 def mixes_earlier(flow: Flow, joint: Joint) -> bool:

@@ -191,7 +191,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return label_given_rows(flow, part.nodes[-1])
     if part.kind == "join" and not of:
-        return "END TO END"
+        is_learned = any(flow.steps[node].is_learned for node in part.nodes)
+        return spell_steps(flow, part.nodes) if is_learned else "END TO END"
     if part.kind == "join" and any(flow.op(node) in WRITES for node in part.nodes):
         return spell_steps(flow, part.nodes) + of
     if not narrow and part.kind in ("heads", "bend"):

@@ -54,6 +54,7 @@ Kind = Literal[
     "turn",
 ]
 COMPLEX = frozenset({"view_as_complex", "view_as_real"})
+PIECES = frozenset({"index", "slice", "narrow", "select"})
 
 
 def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
@@ -152,7 +153,23 @@ def last_reader(flow: Flow, nodes: Collection[int]) -> int:
     read = {node: {(one.output, maker) for one, maker in flow.given(node) if maker is not None} for node in nodes}
     alike = [node for node in sorted(nodes) if not read[node].isdisjoint(read[min(nodes)])]
     is_turn = alike and (meets_scaled(flow, alike, nodes) or all(is_cut(flow, node) for node in alike))
-    return alike[-1] if is_turn else -1
+    return alike[-1] if is_turn or joins_pieces(flow, alike, nodes) else -1
+
+
+def joins_pieces(flow: Flow, nodes: Sequence[int], within: Collection[int]) -> bool:
+    """Whether some steps take pieces of rows, and what layers make of these is put end to end or side by side first."""
+    if len(nodes) < 2 or not all(takes_piece(flow, node) for node in nodes):
+        return False
+    ahead = [set(flow.ahead(node, within=within.__contains__)) for node in nodes]
+    met = min(set.intersection(*ahead), default=None)
+    is_worked_on = any(flow.steps[one].is_learned for one in set[int]().union(*ahead) if met is None or one < met)
+    return met is not None and flow.op(met) in SIDE_BY_SIDE and is_worked_on
+
+
+def takes_piece(flow: Flow, node: int) -> bool:
+    """Whether a step takes some of the numbers that it reads, be they of each row or of some rows alone."""
+    given = flow.steps[node].inputs
+    return flow.op(node) in PIECES and bool(given) and 0 < prod(flow.output(node).shape) < prod(given[0].shape)
 
 
 def meets_scaled(flow: Flow, nodes: Sequence[int], within: Collection[int]) -> bool:

@@ -37,6 +37,8 @@ COUNTED = ("arange", "cumsum")
 PICKING = LOOKUPS | {"index", "index_select"}
 BENDING = frozenset({"pow", "exp", "log", "log1p", "log2", "sqrt"})
 FAR, MOST_NEAR = 60, 12
+OTHER_PARTS, OF_QUERIES = "+ SCORES OF OTHER PARTS", "+ WHAT IS MADE OF Q"
+OF_SCORES = "+ WHAT IS MADE OF THE SCORES"
 AROUND_SLOPES = CARRYING | SUMS | SCALINGS | MASKINGS | REPEATS | SIDE_BY_SIDE | {"neg", "sub", "pad", "stack"}
 """What may be done to slopes times distances before they are added to scores."""
 
@@ -273,6 +275,15 @@ def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
     sides = [find_projections(flow, one) for one in flow.makers[product]]
     own = [one for place in flow.makers[site.scores] for one in find_projections(flow, place)]
     return all(sides) and not any(one in own for side in sides for one in side)
+
+
+def name_addend(flow: Flow, site: Site, maker: int | None) -> str:
+    """What an addend of scores is that is no bias: made of these, other scores of the same rows, or made of queries."""
+    if site.scores in flow.behind(maker, within=lambda node: node >= site.scores):
+        return OF_SCORES
+    if is_of_other_parts(flow, site, maker):
+        return OTHER_PARTS
+    return OF_QUERIES if is_of_queries(flow, site, maker) else ""
 
 
 def is_of_other_parts(flow: Flow, site: Site, maker: int | None) -> bool:
