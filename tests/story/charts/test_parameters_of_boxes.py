@@ -341,11 +341,11 @@ class AskingPool(nn.Module):
         return self.last(made[0])
 
 
-def test_layers_of_weights_that_a_function_is_given_are_each_counted():
+def test_layers_of_weights_that_a_function_is_given_are_each_counted_with_their_biases():
     chart = chart_of(AskingPool(), rows(8))
 
     told = [node.extra for node in chart.nodes if node.label == "LINEAR"]
-    assert told == [f"{count} parameters" for count in (72, 64, 64, 64, 72, 72)]
+    assert told == [f"{count} parameters" for count in (72, 72, 72, 72, 72, 72)]
 
 
 class WrittenNorm(nn.Module):

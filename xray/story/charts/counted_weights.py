@@ -117,6 +117,10 @@ def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[
     part, least, is_whole = "", prod(record.shape), False
     while maker is not None and (flow.op(maker) in MOVES or joins_biases(flow, maker)):
         given, step = list(flow.given(maker)), flow.steps[maker]
+        if (joined := find_cut_out(flow, record, maker)) is not None:
+            yield from [(joined[0].weight, prod(joined[0].shape))] if joined[0].weight is not None else ()
+            yield from list_moved(flow, *joined)
+            return
         if flow.op(maker) in SIDE_BY_SIDE:
             yield from () if part else read_weights(flow, maker).items()
             yield from () if part else (found for one in given for found in list_moved(flow, *one))
@@ -144,6 +148,16 @@ def begins_stream(flow: Flow, rows: int) -> bool:
 def joins_biases(flow: Flow, maker: int) -> bool:
     """Whether a step puts biases end to end: those of queries and values, with zeros between them (Swin V2)."""
     return flow.op(maker) in SIDE_BY_SIDE and len(flow.output(maker).shape) == 1
+
+
+def find_cut_out(flow: Flow, record: TensorRecord, maker: int) -> tuple[TensorRecord, int | None] | None:
+    """Which of several biases that were put end to end a step cuts out again, and what made it (WavLM)."""
+    rows = flow.makers[maker][0] if flow.op(maker) in SPLITS and record.output is not None else None
+    if rows is None or not joins_biases(flow, rows):
+        return None
+    joined, parts = list(flow.given(rows)), flow.steps[maker].outputs
+    is_same = [one.shape for one, _ in joined] == [one.shape for one in parts]
+    return joined[record.output or 0] if is_same else None
 
 
 def spell_cut(step: Step) -> str:
