@@ -312,7 +312,7 @@ def label_softmax(flow: Flow, node: int) -> str:
     dim, shape = flow.steps[node].settings.get("dim"), flow.output(node).shape
     if isinstance(dim, int) and shape and shape[dim] == 1:
         return "SOFTMAX OF 1 NUMBER"
-    is_last = not isinstance(dim, int) or dim % len(shape) == len(shape) - 1
+    is_last = not isinstance(dim, int) or not shape or dim % len(shape) == len(shape) - 1
     return "SOFTMAX" if is_last else f"SOFTMAX dim {dim}".replace("-", "−")
 
 
