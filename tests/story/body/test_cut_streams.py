@@ -182,7 +182,7 @@ class FilmAsking(Film):
         self.asks, self.fewer = Looking(WIDTH, 2), nn.Conv2d(WIDTH, WIDTH, 2, 2)
         self.later = nn.ModuleList([AttentionPart(), FeedForwardPart()])
 
-    def forward(self, video, words):
+    def forward(self, video, words):  # type: ignore[override]
         x = self.patches(video.flatten(0, 1)).flatten(2).transpose(1, 2)
         for layer in self.layers:
             x = layer(x)
