@@ -183,10 +183,7 @@ def tell_cut_stream(
 def read_cut(
     flow: Flow, reads: str | None, stagings: Sequence[Staging], within: range, before: Sequence[Staging]
 ) -> tuple[int | None, tuple[int, ...]]:
-    """How many images there are before the steps of stages, if that is known, and into which windows they were cut.
-
-    What stands `before` them in the tower may tell of fewer: pictures of a video are more than videos (AnimateDiff).
-    """
+    """How many images are before some stages, the fewest that is known, and into which windows they were cut."""
     start = within.start
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
