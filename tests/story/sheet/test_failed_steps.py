@@ -5,7 +5,9 @@ from changed_traces import break_off
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.charts.steps.operation_labels import label_softmax
 from xray.story.compare.marks import mark_failures
 from xray.story.poster import compose_poster
 
@@ -33,7 +35,7 @@ class Mapped(nn.Module):
         for block in self.blocks:
             rows = block(rows)
         rows = self.fuse(rows).flatten(2).transpose(1, 2)
-        return self.head(self.norm(torch.cat((torch.zeros(2, 1, 13), rows), dim=1)[:, 1:]))
+        return self.head(self.norm(torch.cat((torch.zeros(2, 1, 13), rows), dim=1)[:, 1:])).softmax(-1)
 
 
 def test_a_pass_that_broke_off_anywhere_is_drawn():
@@ -44,3 +46,12 @@ def test_a_pass_that_broke_off_anywhere_is_drawn():
         if step.id not in around and step.op != "zeros":
             broken = break_off(trace, step.id, "RuntimeError: no")
             compose_poster(broken, text_width, marks=mark_failures(broken))
+
+
+def test_a_softmax_that_failed_has_no_axis_to_tell():
+    trace = xray.trace(Mapped().eval(), torch.zeros(2, 3, 8, 8))
+    (last,) = (step.id for step in trace.passes[0].steps if step.op == "softmax")
+    (broken,) = break_off(trace, last, "RuntimeError: no").passes
+    flow = read_flow(broken)
+
+    assert label_softmax(flow, flow.places[last]) == "SOFTMAX"
