@@ -47,6 +47,14 @@ SPOKEN = {"projector_config": {"model_type": "blip_2_qformer", "encoder_hidden_s
 SIDE_256, SIDE_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
 SIDE_512_PLAIN = {"vision_config": {"image_size": 512, "vision_use_head": False}}
 VISUAL_TOKENS = {f"<|visual token {place:06d}|>": 151_854 + place for place in range(32_768)}
+REPVIT = {
+    "model_type": "timm_wrapper",
+    "architecture": "repvit_m1",
+    "num_classes": 2,
+    "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
+}
+"""The backbone that EdgeTAM's settings speak of, where a slip of the pen in them leaves another one."""
+BRIDGED = {"model_type": "uvdoc_backbone", "out_features": [f"stage{number}" for number in range(1, 7)]}
 LACKING: Mapping[str, Mapping[str, Any]] = {
     "autoformer": FORECAST,
     "informer": FORECAST,
@@ -107,6 +115,9 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "emu3": {"vocabulary_map": {"<image>": 151646, "<|extra_200|>": 151846, **VISUAL_TOKENS}},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "num_attention_heads": 16}},
     "rf_detr": {"backbone_config": RF_DETR},
+    "uvdoc": {"backbone_config": BRIDGED},
+    "edgetam_vision_model": {"backbone_config": REPVIT},
+    "edgetam": {"vision_config": {"backbone_config": REPVIT}},
     "xmod": {"default_language": "en_XX"},
     "blip-2": {"image_token_index": 50265},
     "instructblipvideo": {"video_token_index": 32000},

@@ -155,7 +155,7 @@ def choose_names(
     """The names of the arguments to make, in the order of the rules: those `needed` for images and sounds too."""
     main = getattr(model, "main_input_name", "input_ids")
     mains = {main} if isinstance(main, str) else set(main)
-    films = {"pixel_values_videos"} if has_tower(model, "video") else set()
+    films = {"pixel_values_videos"} if has_tower(model, "video") or "pixel_values" not in parameters else set()
     chosen = [
         name
         for name, rule in rules.items()

@@ -169,14 +169,24 @@ def list_kinds(transformers: Any, config: Any) -> dict[str, Any]:
     kinds = {}
     for name in ("AutoModel", *sorted({one for one in transformers.__all__ if one.startswith(AUTO)})):
         mapping = getattr(getattr(transformers, name), "_model_mapping", None)
-        if mapping is None or type(config) not in mapping:
-            continue
         try:
-            found = mapping[type(config)]
+            found = None if mapping is None else find_class(mapping, config)
         except ValueError:  # the library names a class that it does not have
             continue
-        kinds[spell_kind(name)] = found[0] if isinstance(found, (tuple, list)) else found
+        if found is not None:
+            kinds[spell_kind(name)] = found[0] if isinstance(found, (tuple, list)) else found
     return kinds
+
+
+def find_class(mapping: Any, config: Any) -> Any:
+    """What the library maps settings to by their type, or by the name of their family; None where it has nothing.
+
+    A family's settings are lost to the first where the library lists them under another name too (Evolla).
+    """
+    if type(config) in mapping:
+        return mapping[type(config)]
+    named = getattr(mapping, "_model_mapping", {}).get(config.model_type)
+    return None if named is None else mapping._load_attr_from_module(config.model_type, named)
 
 
 def spell_kind(name: str) -> str:

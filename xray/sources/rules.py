@@ -100,7 +100,12 @@ SOUNDS = frozenset(
     ["input_features", "input_features_mask", "feature_attention_mask", "input_values", "padding_mask"]
 ) | frozenset(["audio_mel", "audio_mel_mask", "chunk_sample_lengths", "audio_input_features", "audio_embed_sizes"])
 """Arguments for words, and for what is heard."""
-PATCH_LISTS = ("batch*patches patch_numbers", "batch*patches channels patch patch", "batch*patches 2*patch_numbers")
+PATCH_LISTS = (
+    "batch*patches patch_numbers",
+    "batch*patches channels patch patch",
+    "batch*patches 2*patch_numbers",
+    "batch*patches merge*patch merge*patch channels",
+)
 GRIDS: Mapping[str, Rule] = {
     "pixel_values": Rule(PATCH_LISTS),
     "hidden_states": Rule(PATCH_LISTS),

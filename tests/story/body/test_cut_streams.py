@@ -174,6 +174,35 @@ class FilmByTurns(Film):
         return x
 
 
+class FilmAsking(Film):
+    """Layers of pictures that look at many words too, and more of them behind a convolution (AnimateDiff)."""
+
+    def __init__(self):
+        super().__init__(across=False)
+        self.asks, self.fewer = Looking(WIDTH, 2), nn.Conv2d(WIDTH, WIDTH, 2, 2)
+        self.later = nn.ModuleList([AttentionPart(), FeedForwardPart()])
+
+    def forward(self, video, words):  # type: ignore[override]
+        x = self.patches(video.flatten(0, 1)).flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        x = self.asks(x, words) + x
+        x = self.fewer(x.transpose(1, 2).unflatten(2, (SIDE, SIDE))).flatten(2).transpose(1, 2)
+        for layer in self.later:
+            x = layer(x)
+        return x
+
+
+def test_pictures_are_no_films_behind_layers_that_look_at_many_words():
+    (tower,) = read(FilmAsking(), torch.rand(2, 3, 3, 2 * SIDE, 2 * SIDE), torch.rand(6, 40, WIDTH)).towers
+
+    assert [one.together for one in tower.branches if isinstance(one, Attention) and one.source == "self"] == [
+        36,
+        36,
+        9,
+    ]
+
+
 def test_later_layers_of_pictures_are_told_as_the_first_where_a_sum_stands_between():
     (tower,) = read(FilmByTurns(), torch.rand(2, 3, 3, 2 * SIDE, 2 * SIDE)).towers
 

@@ -108,3 +108,11 @@ def test_a_failure_that_is_not_about_shapes_marks_nothing(op):
 @pytest.mark.parametrize("op", ["matmul", "linear", "cat", "stack", "view", "embedding", "add", "conv2d"])
 def test_a_step_without_operands_is_no_problem(op):
     assert find_misfit(step("net", op, error="RuntimeError: no")).operands == ()
+
+
+def test_what_was_read_and_what_the_weights_are_for_are_told_apart():
+    convolved = fail("conv2d", (2, 8, 14, 14), in_channels=768)
+    normed = fail("batch_norm2d", (2, 8, 14, 14), num_features=16)
+
+    assert convolved.rule == "axis 1 holds 8 channels, but the weights are for 768"
+    assert normed.rule == "axis 1 holds 8 channels, but the norm is made for 16"

@@ -167,7 +167,7 @@ class Convolution:
     """Neighbouring places mixed by learned weights; `causal` where each with itself and those before it alone.
 
     `adds_mean` where the mean of all places is added to each as well, as much of it as the place wants (FocalNet), and
-    `is_wide` where it reaches over as many places as there are.
+    `is_wide` where it reaches over as many places as there are, or over others than those near it.
     """
 
     kernel: tuple[int, ...] | None

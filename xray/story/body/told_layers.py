@@ -183,13 +183,13 @@ def tell_cut_stream(
 def read_cut(
     flow: Flow, reads: str | None, stagings: Sequence[Staging], within: range, before: Sequence[Staging]
 ) -> tuple[int | None, tuple[int, ...]]:
-    """How many images there are before the steps of stages, if that is known, and into which windows they were cut."""
+    """How many images are before some stages, the fewest that is known, and into which windows they were cut."""
     start = within.start
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
     first = find_beginning(flow, before)
-    known = count_batch(flow, way, reads)
-    known = known or (None if first is None else count_batch(flow, [*walk_back(flow, first)], reads))
+    ways = [way] if first is None else [way, [*walk_back(flow, first)]]
+    known = min((many for one in ways if (many := count_batch(flow, one, reads))), default=None)
     batch, cut = count_laid_apart(flow, within, known), read_blocks(flow, way)
     if cut is not None:
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
+from operator import mul
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
@@ -17,6 +18,9 @@ from xray.story.passages.channels import find_channels, spreads_both
 from xray.story.passages.pools import is_mean_of_map
 from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.values.value_shapes import number
+
+LAYING = frozenset({"view", "reshape", "unsafe_view", "reshape_alias", "view_as", "reshape_as", "unflatten", "flatten"})
+"""What lays numbers out anew, in the order in which they lie."""
 
 
 def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
@@ -142,7 +146,9 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         kernel = read_sizes(flow, node, "kernel_size")
         groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
-            found = Convolution(kernel, groups, causal=looks_back(flow, node) or None, is_wide=is_wide(flow, node))
+            mixed = lays_anew(flow, node)
+            looks = looks_back(flow, node) and not mixed
+            found = Convolution(kernel, groups, causal=looks or None, is_wide=mixed or is_wide(flow, node))
     if found is not None and any(flow.op(node) in SWAPS for node in nodes):
         found = replace(found, causal=None)  # what stands before a place there came after it
     return found if found is None else replace(found, adds_mean=adds_mean(flow, nodes) or None)
@@ -169,6 +175,28 @@ def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:
 def goes_on(flow: Flow, node: int) -> bool:
     """Whether a step only takes a mean of places, bends it, moves it, or multiplies it by a number of each place."""
     return flow.op(node) in CARRYING | CURVES | {"mean"} or spreads_both(flow, node)
+
+
+def lays_anew(flow: Flow, node: int) -> bool:
+    """Whether rows are laid out before a convolution across their axes, so that others than neighbours meet there.
+
+    So sequences and places of one size together become other ones, without a turn (OmniTokenizer's own "to fix").
+    """
+    here = flow.makers[node][0]
+    while here is not None and flow.makers[here] and flow.op(here) in {*CARRYING, "pad"}:
+        if flow.op(here) in LAYING and cuts_across(flow.steps[here].inputs[0].shape, flow.output(here).shape):
+            return True
+        here = flow.makers[here][0]
+    return False
+
+
+def cuts_across(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether some axes in a row, none of which is one alone, become several others that are not parts of these."""
+    one, two = ({*accumulate(shape, mul)} for shape in (before, after))
+    ends = sorted({1} | (one & two))
+    return any(
+        any(low < end < high for end in one) and any(low < end < high for end in two) for low, high in pairwise(ends)
+    )
 
 
 def is_wide(flow: Flow, node: int) -> bool | None:

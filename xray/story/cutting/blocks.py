@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.body.stages import Staging
-from xray.story.cutting.patterns import Layer
+from xray.story.cutting.patterns import Layer, name_coarse
 from xray.story.recognition.between import weights_of
 
 ANY_NUMBER = re.compile(r"\d+")
@@ -65,11 +65,17 @@ def split_at_blocks(stagings: Sequence[Staging], holders: Holders) -> list[Layer
     """Stages by the outermost blocks that do not hold all of them; all in one where sums stand beside these.
 
     One of many that stands between two blocks goes with the one before, be it that it is of no layer (Granite Speech).
+    So do all that look at what comes from beside between whole layers of one list (Wan-Animate's faces), and not where
+    one looks behind all of these (SAM).
     """
     own = [holders[id(one)] for one in stagings]
     depth = count_shared(own)
     alone = [len(one) <= depth for one in own]
-    if alone[0] or sum(alone) * FEWEST_BESIDE > len(own):
+    kinds = [name_coarse(one.stage) for one in stagings]
+    parts = [(held[depth], kind) for held, kind, is_alone in zip(own, kinds, alone, strict=True) if not is_alone]
+    looking = sum(is_alone and kind == "cross" for is_alone, kind in zip(alone, kinds, strict=True))
+    counted = sum(alone) - (looking if are_whole(parts) and not alone[-1] else 0)
+    if alone[0] or counted * FEWEST_BESIDE > len(own):
         return [tuple(stagings)]
     blocks: list[Block] = []
     for held, is_alone in zip(own, alone, strict=True):
@@ -78,6 +84,15 @@ def split_at_blocks(stagings: Sequence[Staging], holders: Holders) -> list[Layer
         tuple(one for one, held in zip(stagings, blocks, strict=True) if held == block)
         for block in dict.fromkeys(blocks)
     ]
+
+
+def are_whole(parts: Sequence[tuple[Block, str]]) -> bool:
+    """Whether blocks, each with the kind of a stage in it, are of one list, and all of them mix places and think."""
+    kinds = dict[Block, set[str]]()
+    for block, kind in parts:
+        kinds.setdefault(block, set()).add(kind)
+    is_one_list = len({block.list for block in kinds}) == 1 and all(block.list for block in kinds)
+    return is_one_list and all({"mix", "think"} <= own for own in kinds.values())
 
 
 def count_shared(holders: Sequence[Sequence[Block]]) -> int:

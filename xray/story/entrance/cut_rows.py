@@ -156,7 +156,7 @@ def find_cut(flow: Flow, node: int) -> int | None:
 
     So the longer one of two series is cut, before they are put side by side (NeuCodec).
     """
-    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    before, after = next((one.shape for one in flow.steps[node].inputs), ()), flow.output(node).shape
     if len(before) != len(after) or len(after) != len(("batch", "row", "width")):
         return None
     cut = [axis for axis in range(len(after)) if after[axis] != before[axis]]

@@ -167,7 +167,7 @@ def check_channels(step: Step, operands: tuple[Operand, ...], spatial: int) -> M
         channels = weight.sizes[1] * groups if weight is not None and isinstance(groups, int) else None
     if place < 0 or channels is None or operands[0].sizes[place] == channels:
         return None
-    rule = f"axis {place} has to hold the channels that the weights are for: {operands[0].sizes[place]}, not {channels}"
+    rule = f"axis {place} holds {operands[0].sizes[place]:,} channels, but the weights are for {channels:,}"
     return Misfit((mark(operands[0], place), *operands[1:]), rule)
 
 
@@ -184,7 +184,7 @@ def check_features(step: Step, operands: tuple[Operand, ...]) -> Misfit | None:
     wide = step.settings.get("num_features")
     if not isinstance(wide, int) or not operands or len(operands[0].sizes) < 2 or operands[0].sizes[1] == wide:
         return None
-    rule = f"axis 1 has to hold the channels that the norm is made for: {operands[0].sizes[1]}, not {wide}"
+    rule = f"axis 1 holds {operands[0].sizes[1]:,} channels, but the norm is made for {wide:,}"
     return Misfit((mark(operands[0], 1), *operands[1:]), rule)
 
 
@@ -230,7 +230,7 @@ def check_expected_shape(step: Step, operands: tuple[Operand, ...]) -> Misfit | 
     last = operands[0].sizes[-len(wanted) :]
     wrong = [place - len(wanted) for place, pair in enumerate(zip(last, wanted, strict=False)) if pair[0] != pair[1]]
     made_for = Operand("made for", wanted, wrong=tuple(place + len(wanted) for place in wrong))
-    rule = f"the last axes have to be those it was made for: {write(last)}, not {write(wanted)}"
+    rule = f"the last axes are {write(last)}, but it was made for {write(wanted)}"
     return Misfit((mark(operands[0], *wrong), made_for), rule)
 
 

@@ -55,7 +55,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
     """
     shape = flow.output(node).shape
     for record, maker in flow.given(node) if len(flow.steps[node].inputs) > 1 else ():
-        if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
+        if len(record.shape) < 2 or record.shape[-1:] != shape[-1:]:
             continue
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue

@@ -317,7 +317,9 @@ def projections_in(flow: Flow, nodes: Collection[int]) -> list[int]:
 
 
 def is_linear(flow: Flow, node: int) -> bool:
-    """Whether a step is a linear layer, however it is written."""
+    """Whether a step is a linear layer, however it is written, and gave something: one that failed is none."""
+    if not flow.steps[node].outputs:
+        return False
     if flow.op(node) in FINDINGS:
         kernel = read_sizes(flow, node, "kernel_size")
         return bool(kernel) and set(kernel) == {1}

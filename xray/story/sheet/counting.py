@@ -81,7 +81,9 @@ def count_frames(
     lent = {name for name in list_held_for_several(flow, towering) if not any(holds(one, name) for one in modules)}
     outside = {*towering.entrance}.union(*(one.nodes for one in towering.bridges))
     outside = outside.difference(*(staging.nodes for staging in towering.stagings))
-    elsewhere = {*gather_weights(flow, apart - list_around_layers(flow, towering))}
+    around_layers = list_around_layers(flow, towering)
+    elsewhere = {*gather_weights(flow, apart - around_layers)}
+    outside |= {node for node in around_layers if not any(holds(one, flow.steps[node].path) for one in modules)}
     others = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and node not in outside)
     elsewhere |= gather_weights(flow, outside).keys() - gather_weights(flow, others).keys()
     elsewhere -= inside
@@ -108,7 +110,7 @@ def count_frames(
         first = [
             {
                 **leave_others(own, homes[0], modules, theirs),
-                **{name: n for name, n in shown.items() if holds(homes[0], name)},
+                **{name: n for name, n in shown.items() if holds(homes[0], name) and name not in elsewhere},
             }
             for own, shown in zip(first, boxed, strict=True)
         ]

@@ -312,12 +312,15 @@ def label_softmax(flow: Flow, node: int) -> str:
     dim, shape = flow.steps[node].settings.get("dim"), flow.output(node).shape
     if isinstance(dim, int) and shape and shape[dim] == 1:
         return "SOFTMAX OF 1 NUMBER"
-    is_last = not isinstance(dim, int) or dim % len(shape) == len(shape) - 1
+    is_last = not isinstance(dim, int) or not shape or dim % len(shape) == len(shape) - 1
     return "SOFTMAX" if is_last else f"SOFTMAX dim {dim}".replace("-", "−")
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows behind others, and does not make them wider: copies of one row have not become wide."""
+    """Whether a step puts rows behind others, and does not make them wider: copies of one row have not become wide.
+
+    Nor has a map that grew along another axis than the one that is called channels (the learned frame of TVP).
+    """
     made, shapes = flow.output(node).shape, [record.shape for record in flow.steps[node].inputs]
     grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
     if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
@@ -326,6 +329,9 @@ def lies_end_to_end(flow: Flow, node: int) -> bool:
         return True
     known = {find_channels(flow, maker) for maker in flow.makers[node] if maker is not None} - {None}
     known = known or {find_channels_ahead(flow, node)}
+    named = {axis for axis, word in enumerate(flow.output(node).axes) if word == "channels"}
+    if named and grown[0] not in named:
+        return True
     return grown[0] == 0 or known.isdisjoint({None, grown[0]})
 
 
