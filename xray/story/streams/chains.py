@@ -312,7 +312,8 @@ def find_before(flow: Flow, joints: Mapping[int, Joint], sites: Sequence[Site]) 
         looked = last if is_normed and attends(joint, sites) else None
         while looked is not None and not attends(joints[looked], sites):
             looked = go_back(flow, joints[looked].stream, joints)[0]
-        if looked is not None and are_regrouped(flow, looked, add):
+        is_alike = looked is not None and asks_as_many(flow, joints[looked], joint, sites)
+        if looked is not None and are_regrouped(flow, looked, add) and not is_alike:
             turns[add] = flow.output(looked).shape, flow.output(add).shape
             found[add] = last
     back = {(other, one) for one, other in turns.values()}
@@ -375,6 +376,15 @@ def are_regrouped(flow: Flow, before: int, after: int) -> bool:
     one, other = flow.output(before).shape, flow.output(after).shape
     is_same = len(one) == len(other) == len(("batch", "row", "width")) and one[-1] == other[-1]
     return is_same and prod(one) == prod(other) and one[0] != other[0]
+
+
+def asks_as_many(flow: Flow, one: Joint, other: Joint, sites: Sequence[Site]) -> bool:
+    """Whether attentions of two sums look from as many rows: the axes of rows and batch have but changed places."""
+    asked = (
+        {flow.output(site.softmax).shape[-2] for site in sites if site.softmax in joint.region.inner}
+        for joint in (one, other)
+    )
+    return not {*next(asked)}.isdisjoint(next(asked))
 
 
 def list_stream_norms(flow: Flow, joint: Joint, following: Joint | None) -> list[Norm]:
