@@ -145,7 +145,8 @@ def is_of_some(flow: Flow, staging: Staging) -> bool:
         return False
     layers = [(node, width) for node in projections_in(flow, list_own(staging)) if (width := width_out(flow, node))]
     places = [prod(flow.output(node).shape) // width for node, width in layers]
-    stream = prod(flow.output(staging.joints[-1].add).shape)
+    joint = staging.joints[-1]
+    stream = prod(flow.output(joint.add if joint.mixing is None else joint.mixing.gather).shape)
     return bool(places) and max(places) < stream // layers[-1][1]
 
 
