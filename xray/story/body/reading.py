@@ -258,24 +258,25 @@ def go_together(flow: Flow, one: Towering, other: Towering) -> bool:
 
 
 def work_into_each_other(flow: Flow, towers: Sequence[Towering]) -> bool:
-    """Whether sublayers that have no way of their own to look elsewhere, of two towers, each read the other's rows.
+    """Whether sublayers that are not known of two towers each read what the other one's made, before it adds that up.
 
-    Streams of maps give each other so what each has found, before it adds that up (CoaT), or linear layers of two
-    streams each work on both (E2 TTS).
+    Streams of maps of several sizes give each other so, in every block, what each has found (CoaT). Or whether linear
+    layers of both each work on the other stream too (E2 TTS).
     """
     sums = frozenset[int]().union(*(one.sums for one in towers))
-    made = [frozenset[int]().union(one.sums, *(own.region.inner - sums for own in list_joints(one))) for one in towers]
-    ways = [{*flow.behind(*list_read_beside(flow, one), ends=sums.__contains__)} for one in towers]
-    pairs = combinations(range(len(towers)), 2)
-    return any(ways[one] & made[other] and ways[other] & made[one] for one, other in pairs)
+    made = [frozenset[int]().union(*(joint.region.inner - sums for joint in list_joints(one))) for one in towers]
+    ways = [{*flow.behind(*list_read_beside(flow, one, Unknown), within=lambda at: at not in sums)} for one in towers]
+    led = [{*flow.behind(*list_read_beside(flow, one, Projection), ends=sums.__contains__)} for one in towers]
+    pairs = list(combinations(range(len(towers)), 2))
+    are_led = any(led[one] & towers[other].sums and led[other] & towers[one].sums for one, other in pairs)
+    return are_led or any(ways[one] & made[other] and ways[other] & made[one] for one, other in pairs)
 
 
-def list_read_beside(flow: Flow, one: Towering) -> Iterator[int | None]:
-    """The makers of what branches of a tower that are not known, or but lead rows, read beside its stream."""
-    branches = (own for staging in one.stagings for own in staging.branches)
-    for region in (own.region for own in branches if isinstance(own.branch, Projection | Unknown)):
-        held = region.inner | {region.start}
-        yield from (maker for node in region.inner for maker in flow.makers[node] if maker not in held)
+def list_read_beside(flow: Flow, one: Towering, kind: type) -> Iterator[int | None]:
+    """The makers of what branches of a tower that are of a kind read beside its stream."""
+    for own in (own for staging in one.stagings for own in staging.branches if isinstance(own.branch, kind)):
+        held = own.region.inner | {own.region.start}
+        yield from (maker for node in own.region.inner for maker in flow.makers[node] if maker not in held)
 
 
 def add_up_apart(flow: Flow, one: Towering) -> bool:
