@@ -80,7 +80,8 @@ def list_shares(
         beside: Collection[int] = (),
         left: Set[str] = undrawn,
     ) -> None:
-        held = [weights_of(flow, group, {*staged[id(flow)], *entered[id(flow)], *beside}) for group in groups]
+        elsewhere = {*staged[id(flow)], *beside, *(entered[id(flow)] if times else ())}
+        held = [weights_of(flow, group, elsewhere) for group in groups]
         held = [leave_untold(own, left, is_whole=not times) for own in held]
         rows = tell_parts(held, times, seen) if times else {"": {one: n for own in held for one, n in own.items()}}
         for told, weights in rows.items():
