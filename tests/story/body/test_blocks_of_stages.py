@@ -171,3 +171,21 @@ def test_blocks_of_two_lists_that_are_called_in_turn_by_their_numbers_are_a_laye
     (tower,) = read(nn.Sequential(nn.Linear(7, WIDTH), *stages), rows()).towers
 
     assert [(group.layers, len(group.stages)) for group in tower.groups] == [((0, 1, 2, 3), 3), ((4, 5), 2)]
+
+
+class Outside(nn.Module):
+    """Blocks of a list, and one more behind them: of their class, or of another one (Inception-ResNet v2)."""
+
+    def __init__(self, *, alike):
+        super().__init__()
+        self.project = nn.Linear(7, WIDTH)
+        self.blocks = nn.Sequential(*(FeedForwardPart() for _ in range(5)))
+        self.last = FeedForwardPart() if alike else ConvolutionPart()
+
+    def forward(self, x):
+        return self.last(self.blocks(self.project(x)))
+
+
+@pytest.mark.parametrize(("alike", "layers"), [(True, 6), (False, 5)])
+def test_a_block_behind_a_list_is_a_layer_if_it_is_of_the_class_of_its_blocks(alike, layers):
+    assert read(Outside(alike=alike), rows()).towers[0].layers == layers

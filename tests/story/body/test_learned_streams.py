@@ -1,8 +1,12 @@
 """Streams that are multiplied by learned numbers on their way past a branch (Doge, ZAYA, Muse Spark)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
+
+import xray
+from xray.story.body.reading import read_pass
 
 
 class Kept(FeedForwardPart):
@@ -77,3 +81,26 @@ def test_what_is_mixed_into_a_stream_before_each_layer_is_no_branch_of_it():
 
     assert [len(group.stages) for group in tower.groups for _ in group.layers] == [2, 2, 2]
     assert not any(stage.replaces for group in tower.groups for stage in group.stages)
+
+
+class Blended(FeedForwardPart):
+    """What a part gives and what went into it, each times one number for all rows, or laid out for each (SVD)."""
+
+    def __init__(self, *, laid):
+        super().__init__()
+        self.laid, self.share = laid, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        share = self.share.sigmoid()
+        if self.laid:
+            share = torch.where(torch.zeros(x.shape[:2]).bool(), torch.ones(1, 1), share[..., None])[..., None]
+        return share * x + (1.0 - share) * FeedForwardPart.forward(self, x)
+
+
+@pytest.mark.parametrize("laid", [False, True])
+def test_a_stream_goes_on_through_a_blend_by_one_learned_number(laid):
+    parts = (part for _ in range(3) for part in (AttentionPart(), Blended(laid=laid)))
+    trace = xray.trace(Reader(*parts), rows())
+
+    (tower,) = read_pass(trace.passes[0]).towers
+    assert [len(chain.joints) for chain in tower.chains] == [6]

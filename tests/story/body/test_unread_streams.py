@@ -1,8 +1,8 @@
-"""Streams that a product makes anew of themselves, beside the row of a sublayer: no layers are told of these."""
+"""Streams that a product makes anew of themselves, beside the row of a sublayer: read where both are taken apart."""
 
 import pytest
 import torch
-from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from handwritten import Attention
 from torch import nn
 from torch.nn import functional
 
@@ -10,7 +10,19 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 
-STREAMS = 3
+STREAMS, WIDTH, HEADS = 3, 8, 2
+
+
+class Looking(nn.Module):
+    """Attention behind a norm, with no sum of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.inner = nn.LayerNorm(WIDTH), Attention(WIDTH, HEADS)
+
+    def forward(self, x):
+        x = self.norm(x)
+        return self.inner(x, x)
 
 
 class Connected(nn.Module):
@@ -28,13 +40,23 @@ class Connected(nn.Module):
         normed = self.norm(streams)
         alpha = torch.tanh(normed @ self.alpha) + self.start
         mixed = torch.einsum("...st,...sd->...td", self.weigh(alpha), streams)
-        row, kept = mixed[..., 0, :], mixed[..., 1:, :]
+        row, kept = self.part(mixed)
         share = torch.tanh(normed @ self.beta).unsqueeze(-1)
         given = torch.einsum("...d,...si->...sd", self.branch(row), share)
         return (given + kept).permute(0, 2, 1, 3).flatten(0, 1)
 
     def weigh(self, alpha):
         return alpha
+
+    def part(self, mixed):
+        return mixed[..., 0, :], mixed[..., 1:, :]
+
+
+class Crossed(Connected):
+    """The row of a sublayer is one of the streams too."""
+
+    def part(self, mixed):
+        return mixed[..., 1, :], mixed[..., 1:, :]
 
 
 class Balanced(Connected):
@@ -49,31 +71,47 @@ class Balanced(Connected):
 
 
 class Mixed(nn.Module):
-    """Several streams that begin as one, and end as their sum; or one."""
+    """Several streams that begin as one, and end as their sum."""
 
-    def __init__(self, count, connected=Connected):
+    def __init__(self, connected=Connected):
         super().__init__()
-        parts = [AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()]
-        self.layers = nn.ModuleList([connected(part) for part in parts] if count > 1 else parts)
-        self.count, self.head = count, nn.Linear(WIDTH, 5)
+        parts = [part for _ in range(2) for part in (Looking(), self.think())]
+        self.layers = nn.ModuleList(map(connected, parts))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 5)
+
+    def think(self):
+        return nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 17), nn.GELU(), nn.Linear(17, WIDTH))
 
     def forward(self, x):
-        x = x.repeat_interleave(self.count, dim=0)
+        x = x.repeat_interleave(STREAMS, dim=0)
         for layer in self.layers:
             x = layer(x)
-        return self.head(functional.layer_norm(x.unflatten(0, (-1, self.count)).sum(1), x.shape[-1:]))
+        return self.head(self.norm(x.unflatten(0, (-1, STREAMS)).sum(1)))
 
 
-@pytest.mark.parametrize("count", [1, STREAMS])
-def test_streams_that_are_mixed_with_the_row_of_a_sublayer_are_drawn_by_blocks(count):
-    trace = xray.trace(Mixed(count), torch.randn(2, 5, WIDTH))
+@pytest.mark.parametrize("connected", [Connected, Balanced])
+def test_streams_that_are_mixed_with_the_row_of_a_sublayer_are_streams_side_by_side(connected):
+    (tower,) = xray.anatomy(xray.trace(Mixed(connected), torch.randn(2, 5, WIDTH))).towers
 
-    assert bool(xray.anatomy(trace).towers) == (count == 1)
-    assert (compose_poster(trace, text_width) is None) == (count > 1)
+    assert (tower.layers, tower.streams, tower.d_model, tower.final_norm) == (2, STREAMS, WIDTH, "layer")
 
 
-def test_streams_that_are_mixed_by_a_matrix_made_even_are_drawn_by_blocks():
-    trace = xray.trace(Mixed(STREAMS, Balanced), torch.randn(2, 5, WIDTH))
+def test_a_layer_of_streams_has_boxes_for_what_makes_one_row_of_them_and_gives_it_back():
+    trace = xray.trace(Mixed(), torch.randn(2, 5, WIDTH))
+    layout = compose_poster(trace, text_width)
+    words = ["".join(run.text for run in line) for box in layout.boxes for line in box.lines[:1]]
+
+    told = [f"{STREAMS} STREAMS INTO ONE", f"ONE INTO {STREAMS} STREAMS", "ADD TO THE STREAMS, MIXED"]
+    assert [sum(one.startswith(each) for one in words) for each in told] == [
+        3,
+        2,
+        2,
+    ]  # the last one is behind all layers
+    assert "Each place alone, wider and back." in words
+
+
+def test_streams_of_which_one_is_the_row_of_a_sublayer_too_are_drawn_by_blocks():
+    trace = xray.trace(Mixed(Crossed), torch.randn(2, 5, WIDTH))
 
     assert not xray.anatomy(trace).towers
     assert compose_poster(trace, text_width) is None

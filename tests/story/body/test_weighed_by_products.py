@@ -84,3 +84,24 @@ def test_a_sum_along_a_branch_that_has_no_room_is_led_to_from_all_that_it_adds_u
 
     below = {labels[edge.source] for edge in chart.edges if labels[edge.target] == "ADDED UP"}
     assert below == {"LINEAR", "CONVOLUTION 3 BY CHANNEL"}
+
+
+class Offset(nn.Module):
+    """Shares that a softmax makes along one axis of points, and a division along the one they are summed over (PCT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.asking, self.given = nn.Conv1d(WIDTH, 3, 1, bias=False), nn.Conv1d(WIDTH, WIDTH, 1)
+        self.out, self.norm = nn.Conv1d(WIDTH, WIDTH, 1), nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x):
+        asking = self.asking(x)
+        shares = torch.bmm(asking.transpose(1, 2), asking).softmax(-1)
+        shares = shares / (1e-9 + shares.sum(1, keepdim=True))
+        return x + self.norm(self.out(x - torch.bmm(self.given(x), shares))).relu()
+
+
+def test_shares_of_a_softmax_along_another_axis_weigh_rows_of_layers():
+    points = nn.Sequential(nn.Conv1d(3, WIDTH, 1), *(Offset() for _ in range(4)))
+
+    assert read(points).towering.tower.layers == 4

@@ -117,3 +117,29 @@ def test_what_stands_beside_a_row_of_different_boxes_says_of_which_it_is():
     assert tell_row([first, cut]) == "Q: heads first"
     assert tell_row([cut, *others]) == "K, V: heads first"
     assert tell_row([cut]) == ""
+
+
+class Segments(Late):
+    """Heads that stand before the places are normalised there, and the places cut into pieces then (Titans)."""
+
+    def __init__(self):
+        super().__init__(turned=False)
+
+    def forward(self, x):
+        query, key, value = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.three)
+        query, key, value = (self.cut(one) for one in (self.norm(query), self.norm(key), value))
+        scores = query @ key.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5
+        made = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+        return x + self.out(made.reshape(x.shape))
+
+    def cut(self, rows):
+        return rows.unflatten(2, (2, PLACES)).permute(0, 2, 1, 3, 4).reshape(-1, HEADS, PLACES, rows.shape[-1])
+
+
+def test_heads_that_stood_before_the_places_are_not_brought_there_by_what_cuts_these():
+    model = nn.Sequential(*(part for _ in range(2) for part in (Segments(), FeedForwardPart()))).eval()
+    boxes = compose_poster(xray.trace(model, torch.ones(2, 2 * PLACES, WIDTH)), text_width).boxes
+
+    named = {"".join(run.text for run in box.lines[0]) for box in boxes if box.lines}
+    assert "CUT ANEW Q" in named
+    assert "HEADS FIRST Q" not in named

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
@@ -13,7 +12,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Boxes
-from xray.story.anatomy.branches import Recurrence, Unknown
+from xray.story.anatomy.branches import Projection, Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.layers import name_in_lists
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
@@ -79,7 +78,10 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
     towers = [leave_others(flow, number, towers) for number in range(len(towers))]
-    is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
+    read = [joint.mixing for one in towers for joint in list_joints(one) if joint.mixing is not None]
+    is_unread = (
+        are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites, read)
+    )
     is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
     is_unread = (
         is_unread
@@ -258,20 +260,23 @@ def go_together(flow: Flow, one: Towering, other: Towering) -> bool:
 def work_into_each_other(flow: Flow, towers: Sequence[Towering]) -> bool:
     """Whether sublayers that are not known of two towers each read what the other one's made, before it adds that up.
 
-    Streams of maps of several sizes give each other so, in every block, what each has found (CoaT).
+    Streams of maps of several sizes give each other so, in every block, what each has found (CoaT). Or whether linear
+    layers of both each work on the other stream too (E2 TTS).
     """
     sums = frozenset[int]().union(*(one.sums for one in towers))
     made = [frozenset[int]().union(*(joint.region.inner - sums for joint in list_joints(one))) for one in towers]
-    ways = [{*flow.behind(*list_read_beside(flow, one), within=lambda node: node not in sums)} for one in towers]
-    pairs = combinations(range(len(towers)), 2)
-    return any(ways[one] & made[other] and ways[other] & made[one] for one, other in pairs)
+    ways = [{*flow.behind(*list_read_beside(flow, one, Unknown), within=lambda at: at not in sums)} for one in towers]
+    led = [{*flow.behind(*list_read_beside(flow, one, Projection), ends=sums.__contains__)} for one in towers]
+    pairs = list(combinations(range(len(towers)), 2))
+    are_led = any(led[one] & towers[other].sums and led[other] & towers[one].sums for one, other in pairs)
+    return are_led or any(ways[one] & made[other] and ways[other] & made[one] for one, other in pairs)
 
 
-def list_read_beside(flow: Flow, one: Towering) -> Iterator[int | None]:
-    """The makers of what branches of a tower that are not known read beside its stream."""
-    for own in (own for staging in one.stagings for own in staging.branches if isinstance(own.branch, Unknown)):
-        for node in own.region.inner:
-            yield from (maker for maker in flow.makers[node] if maker not in own.region.inner | {own.region.start})
+def list_read_beside(flow: Flow, one: Towering, kind: type) -> Iterator[int | None]:
+    """The makers of what branches of a tower that are of a kind read beside its stream."""
+    for own in (own for staging in one.stagings for own in staging.branches if isinstance(own.branch, kind)):
+        held = own.region.inner | {own.region.start}
+        yield from (maker for node in own.region.inner for maker in flow.makers[node] if maker not in held)
 
 
 def add_up_apart(flow: Flow, one: Towering) -> bool:
@@ -291,13 +296,9 @@ def holds_sums_alike(flow: Flow, one: Towering, towers: Sequence[Towering]) -> b
     """
     theirs = {name_in_lists(flow, add) for other in towers if other is not one for add in other.sums}
     taken = frozenset[int]().union(*(other.sums for other in towers))
-    inside = ({*filter(partial(adds_up, flow), joint.region.inner)} - taken for joint in list_joints(one))
+    adding = {node for node in range(len(flow.steps)) if flow.op(node) in SUMS and flow.is_leaf(node)} - taken
+    inside = (joint.region.inner & adding for joint in list_joints(one))
     return any([name_in_lists(flow, add) in theirs for add in held].count(True) > 1 for held in inside)
-
-
-def adds_up(flow: Flow, node: int) -> bool:
-    """Whether a step is a sum, and no block that holds others."""
-    return flow.op(node) in SUMS and flow.is_leaf(node)
 
 
 def outline(tower: Tower) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SOFTMAXES
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
@@ -40,10 +41,10 @@ def has_substance(reading: Reading) -> bool:
 def weighs_rows(flow: Flow, region: Region) -> bool:
     """Whether what a product of data gives goes into another one as weights of attention do, bent in place of softmax.
 
-    So it is where queries, keys and values are not told apart.
+    So it is where queries, keys and values are not told apart, as where a softmax goes along another axis (PCT).
     """
     products = {node for node in region.inner if is_product(flow, node)}
-    ways = products.union(node for node in region.inner if flow.op(node) in STEPS)
+    ways = products.union(node for node in region.inner if flow.op(node) in STEPS | SOFTMAXES)
     made = (flow.ahead(*flow.readers.get(node, ()), within=ways.__contains__) for node in products)
     return any(not products.isdisjoint(reached) for reached in made)
 

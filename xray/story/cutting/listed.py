@@ -129,16 +129,17 @@ def cut_by_numbers(flow: Flow, piece: Layer, holders: Holders) -> list[Layer]:
 
 
 def list_in_turn(pieces: Sequence[Layer], holders: Holders) -> list[Layer]:
-    """Pieces of a sum each, joined where lists side by side give one each in turn, by its number (3-D U-Nets, STTR).
+    """Pieces, joined where lists side by side give one each in turn, by its number (3-D U-Nets, STTR).
 
-    None where they are anything else.
+    One list's have a sum each (Grounding DINO's fusions). None where they are anything else.
     """
-    if len(pieces) < 2 or any(len(piece) > 1 for piece in pieces):
+    if len(pieces) < 2:
         return []
     blocks = list_first_blocks(pieces, holders)
     runs = [[*run] for _, run in groupby(zip(blocks, pieces, strict=True), lambda one: one[0].path.rpartition(".")[2])]
     lists = {tuple(block.list for block, _ in run) for run in runs}
     are_several = len(lists) == 1 and all(len(own) == len({*own}) > 1 and all(own) for own in lists)
+    are_several = are_several and all(any(len(piece) == 1 for _, piece in run) for run in runs)
     return [tuple(one for _, piece in run for one in piece) for run in runs] if are_several and len(runs) > 1 else []
 
 

@@ -11,7 +11,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, DROPOUTS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import Region, find_region, is_linear, strip_plain, width_out
 from xray.story.recognition.values.value_shapes import number
@@ -31,7 +31,8 @@ class Mixing:
 
     `stream` made the streams, `gather` makes one row of them by weights that are worked out of them, `region` is what
     is done to that row, and `spread` gives it back to every stream by such weights. `mix` is the product of the streams
-    with a matrix that is worked out of them too, where there is one. `weights` are the steps that work all this out.
+    with a matrix that is worked out of them too, where there is one, or what takes them out of the product that makes
+    the one row too. `weights` are the steps that work all this out.
     """
 
     count: int
@@ -57,27 +58,45 @@ def find_mixing(flow: Flow, add: int) -> Mixing | None:
         if before is None or spread is None or end is None:
             continue
         shape = flow.output(spread).shape
-        mixed = find_mixed(flow, before, shape)
+        parted = find_parted(flow, before, shape)
+        mixed = find_mixed(flow, before, shape) if parted is None else parted[0]
         stream = before if mixed is None else mixed
-        gather = find_gather(flow, stream, shape)
+        gather = find_gather(flow, stream, shape) if parted is None else parted[1]
         region = None if gather is None else find_region(flow, gather, end)
         if gather is None or region is None or prod(flow.output(add).shape) != prod(shape):
             continue
-        mix = None if mixed is None else before
+        mix = (None if mixed is None else before) if parted is None else parted[2]
         apart = set(flow.behind(mix, spread, gather, within=stream.__lt__))
         own = region.inner | region.beside | {gather, spread, mix}
         return Mixing(shape[-2], stream, gather, region, spread, mix, frozenset(apart - own))
     return None
 
 
-def mixes_unread(flow: Flow, sites: Sequence[Site]) -> bool:
+def find_parted(flow: Flow, mix: int, shape: Sequence[int]) -> tuple[int, int, int] | None:
+    """The steps that made streams, and that take a sublayer's row, and the streams, out of one product of them.
+
+    The first of its rows goes through the sublayer, all others are the streams anew (Algorithm 2 of Zhu et al. 2024).
+    """
+    if flow.op(mix) not in PRODUCTS or flow.output(mix).shape != (*shape[:-2], shape[-2] + 1, shape[-1]):
+        return None
+    taken = {flow.steps[one].settings.get("index"): one for one in flow.leaf_readers(mix) if flow.op(one) == "index"}
+    streams = [strip_plain(flow, maker) for record, maker in flow.given(mix) if record.shape == tuple(shape)]
+    gather, rest = (taken.get(index) for index in ("..., 0, :", "..., 1:, :"))
+    if len(streams) != 1 or streams[0] is None or gather is None or rest is None:
+        return None
+    return streams[0], gather, rest
+
+
+def mixes_unread(flow: Flow, sites: Sequence[Site], mixings: Sequence[Mixing]) -> bool:
     """Whether a product makes more rows of several ones for each place, by weights that are worked out of just these.
+
+    None of `mixings` has read it.
 
     One of them goes through a sublayer, and the others are the streams from there on (Algorithm 2 of Zhu et al. 2024):
     what is added to them there is not told. No product of an attention does that: queries may be made of the stream
     that keys of an earlier layer were made of (YOCO).
     """
-    known = {node for site in sites for node in (site.scores, site.weighted_sum)}
+    known = {node for site in sites for node in (site.scores, site.weighted_sum)}.union(*(one.nodes for one in mixings))
     products = (node for node in range(len(flow.steps)) if flow.op(node) in PRODUCTS and flow.is_leaf(node))
     products = (node for node in products if node not in known)
     return any(makes_more(flow, node) for node in products)
@@ -179,8 +198,15 @@ def find_divided(flow: Flow, node: int, count: int) -> int | None:
 
 def find_end(flow: Flow, mixing: Mixing | None, end: int) -> int:
     """The step that makes one row of several streams behind the last of their sums; the end itself where it is one."""
-    gathered = None if mixing is None else find_gather(flow, end, flow.output(mixing.spread).shape)
-    return end if gathered is None else gathered
+    if mixing is None:
+        return end
+    gathered = find_gather(flow, end, flow.output(mixing.spread).shape)
+    made, one = prod(flow.output(end).shape), flow.output(mixing.gather).shape
+    moved = flow.ahead(end, within=lambda node: node == end or flow.op(node) in CARRYING | DROPOUTS)
+    read = sorted({reader for node in moved for reader in flow.leaf_readers(node)})
+    summed = (node for node in read if flow.op(node) in ("sum", "mean"))
+    plain = [node for node in summed if prod(flow.output(node).shape) == prod(one) == made // mixing.count]
+    return gathered or next(iter(plain), end)
 
 
 def find_mixed(flow: Flow, mix: int, shape: Sequence[int]) -> int | None:
@@ -195,12 +221,12 @@ def find_mixed(flow: Flow, mix: int, shape: Sequence[int]) -> int | None:
 def find_spread(flow: Flow, spread: int) -> int | None:
     """The step whose one row for each place a product gives to every stream, times a weight for each of them."""
     step, shape = flow.steps[spread], flow.output(spread).shape
-    if step.op not in SCALINGS or len(step.inputs) != 2 or len(shape) < 4 or shape[-2] < 2:
+    if step.op not in SCALINGS | PRODUCTS or len(step.inputs) != 2 or len(shape) < 4 or shape[-2] < 2:
         return None
     given = {record.shape: maker for record, maker in flow.given(spread)}
     if (*shape[:-1], 1) not in given:
         return None
-    return flow.carried_from(given.get((*shape[:-2], 1, shape[-1])))
+    return flow.carried_from(given.get((*shape[:-2], 1, shape[-1]), given.get((*shape[:-2], shape[-1]))))
 
 
 def find_gather(flow: Flow, stream: int, shape: Sequence[int]) -> int | None:

@@ -64,10 +64,12 @@ def list_shares(
     lodgers = Lodgers.among(idle, worked)
     several = sum(column.is_first for column in columns) > 1
     staged: dict[int, set[int]] = {}
+    entered: dict[int, set[int]] = {}
     for column in columns:
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
         many = list_learned_for_many(column.reading.flow, column.towering)
         staged.setdefault(id(column.reading.flow), set()).update(inside, many)
+        entered.setdefault(id(column.reading.flow), set()).update(column.towering.entrance)
 
     def add(
         flow: Flow,
@@ -78,7 +80,8 @@ def list_shares(
         beside: Collection[int] = (),
         left: Set[str] = undrawn,
     ) -> None:
-        held = [weights_of(flow, group, {*staged[id(flow)], *beside}) for group in groups]
+        elsewhere = {*staged[id(flow)], *beside, *(entered[id(flow)] if times else ())}
+        held = [weights_of(flow, group, elsewhere) for group in groups]
         held = [leave_untold(own, left, is_whole=not times) for own in held]
         rows = tell_parts(held, times, seen) if times else {"": {one: n for own in held for one, n in own.items()}}
         for told, weights in rows.items():

@@ -77,10 +77,10 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
             for other in inside
             if before[other] == before[add] and (before[add] is not None or roots[other] == roots[add])
         ]
-        begun = begun or (list_begun_anew(flow, add, inside, joints, before) if attends(joint, sites) else [])
+        begun = begun or (list_begun_anew(flow, add, inside, joints, before) if find_sites(joint, sites) else [])
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        looking = [one for one in inside if attends(joints[one], sites)]
+        looking = [one for one in inside if find_sites(joints[one], sites)]
         goes_around = not begun and len(inside) > 1 and looking and not goes_on(flow, joint, max(inside))
         if (goes_around and not leads_past(flow, joint, looking)) or is_lateral(
             flow, joint, sums if begun else inside, sites
@@ -309,10 +309,10 @@ def find_before(flow: Flow, joints: Mapping[int, Joint], sites: Sequence[Site]) 
         is_new = meets_another(flow, joint.stream, joints, found)
         found[add] = None if is_new else go_back(flow, joint.stream, joints)[0]
         last, is_normed = (None, False) if is_new else go_back(flow, joint.stream, joints, with_places=True)
-        looked = last if is_normed and attends(joint, sites) else None
-        while looked is not None and not attends(joints[looked], sites):
+        looked = last if is_normed and find_sites(joint, sites) else None
+        while looked is not None and not find_sites(joints[looked], sites):
             looked = go_back(flow, joints[looked].stream, joints)[0]
-        if looked is not None and are_regrouped(flow, looked, add):
+        if looked is not None and turns_rows(flow, joints[looked], joint, sites):
             turns[add] = flow.output(looked).shape, flow.output(add).shape
             found[add] = last
     back = {(other, one) for one, other in turns.values()}
@@ -365,9 +365,9 @@ def looks_up_anew(flow: Flow, join: int, joints: Collection[int]) -> bool:
     return is_fewer and any(flow.op(one) in LOOKUPS and one in list_reading_data(flow) for one in new)
 
 
-def attends(joint: Joint, sites: Sequence[Site]) -> bool:
-    """Whether an attention is in the branch of a sum."""
-    return any(site.softmax in joint.region.inner for site in sites)
+def find_sites(joint: Joint, sites: Sequence[Site]) -> list[Site]:
+    """The attentions in the branch of a sum."""
+    return [site for site in sites if site.softmax in joint.region.inner]
 
 
 def are_regrouped(flow: Flow, before: int, after: int) -> bool:
@@ -375,6 +375,12 @@ def are_regrouped(flow: Flow, before: int, after: int) -> bool:
     one, other = flow.output(before).shape, flow.output(after).shape
     is_same = len(one) == len(other) == len(("batch", "row", "width")) and one[-1] == other[-1]
     return is_same and prod(one) == prod(other) and one[0] != other[0]
+
+
+def turns_rows(flow: Flow, old: Joint, new: Joint, sites: Sequence[Site]) -> bool:
+    """Whether rows are regrouped between two sums: other numbers of them ask, and batch and rows do not but swap."""
+    first, second = ({flow.output(one.softmax).shape[-2] for one in find_sites(joint, sites)} for joint in (old, new))
+    return first.isdisjoint(second) and are_regrouped(flow, old.add, new.add)
 
 
 def list_stream_norms(flow: Flow, joint: Joint, following: Joint | None) -> list[Norm]:

@@ -49,13 +49,16 @@ def works_learned(flow: Flow, chains: Sequence[Chain]) -> bool:
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
     """A chain without a last sum that stands outside of the one block that holds all others (OmDet-Turbo, SAM 3).
 
-    One of another width stands where all is held, as two kinds of scores that are added up do (RWKV 1).
+    One of another width stands where all is held, as two kinds of scores that are added up do (RWKV 1). A block of the
+    class that theirs are of is one more of them (Inception-ResNet v2).
     """
     *before, last = chain.joints
     widths = {flow.output(joint.add).shape[-1] for joint in before}
     if len(before) < FEWEST_BEFORE or chain.skips or len(widths) > 1:
         return chain
-    if flow.output(last.add).shape[-1] not in widths and next(flow.parents(last.add), 0) != 0:
+    holders = {joint.add: next(flow.parents(joint.add), 0) for joint in chain.joints}
+    own, kinds = holders.pop(last.add), {flow.steps[one].module for one in holders.values()}
+    if own != 0 and (flow.output(last.add).shape[-1] not in widths or {flow.steps[own].module} == kinds):
         return chain
     shared = set.intersection(*(set(flow.parents(joint.add)) for joint in before))
     return chain if shared.issubset(flow.parents(last.add)) else replace(chain, joints=before)

@@ -140,16 +140,25 @@ def before_mixed_in(flow: Flow, here: int) -> int | None:
     None where the step is no such sum.
     """
     makers = [flow.carried_from(maker) for maker in flow.makers[here]] if flow.op(here) in SUMS else []
-    if len(makers) != 2 or any(maker is None or not is_by_one_learned(flow, maker) for maker in makers):
+    rows = [before_one_learned(flow, maker) for maker in makers if maker is not None]
+    if len(rows) != 2 or None in rows:
         return None
-    return max((before for maker in makers if (before := strip_plain(flow, maker)) is not None), default=None)
+    return max((before for one in rows if (before := strip_plain(flow, one)) is not None), default=None)
 
 
-def is_by_one_learned(flow: Flow, place: int) -> bool:
-    """Whether a step multiplies a tensor by one number that is worked out of parameters alone."""
-    others = [(record, maker) for record, maker in flow.given(place) if record.shape != flow.output(place).shape]
-    is_one = is_scale(flow, place) and all(prod(record.shape) == 1 for record, _ in others)
-    return is_one and bool(others) and all(is_of_weights(flow, *one) for one in others)
+def before_one_learned(flow: Flow, place: int) -> int | None:
+    """What a step multiplies by one number that is worked out of parameters alone, be it laid out (SVD); or None."""
+    shape = flow.output(place).shape
+    rows, others = ([one for one in flow.given(place) if (one[0].shape == shape) == own] for own in (True, False))
+    is_one = flow.op(place) in SCALINGS and len(rows) == len(others) == 1
+    return rows[0][1] if is_one and is_of_one(flow, *others[0]) and is_of_weights(flow, *others[0]) else None
+
+
+def is_of_one(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is one number, or laid out of such alone: all that was held or given before."""
+    given = ((one, before) for node in flow.behind(maker) for one, before in flow.taken(node))
+    is_laid = maker is not None and all(prod(one.shape) == 1 for one, before in given if before is None)
+    return is_laid or prod(record.shape) == 1
 
 
 def before_mask(flow: Flow, here: int) -> int | None:

@@ -138,9 +138,13 @@ def reads_heads(flow: Flow, part: Part) -> bool:
 
 
 def puts_heads_first(flow: Flow, part: Part) -> bool:
-    """Whether a move changes the order of axes so that heads stand before places, be they one axis with the batch."""
+    """Whether a move changes the order of axes so that heads stand before places, be they one axis with the batch.
+
+    Where they stood there, it cuts places into windows (Titans).
+    """
+    given = next(flow.given(part.nodes[0]))[0].axes[-3:-2]
     before = {"heads", "kv_heads", "batch*heads", "heads*batch"}.intersection(part.record.axes[-3:-2])
-    return bool(before) and any(flow.op(node) in TURNS for node in part.nodes)
+    return bool(before.difference(given)) and any(flow.op(node) in TURNS for node in part.nodes)
 
 
 def count_layers_reading(flow: Flow, part: Part) -> int:
