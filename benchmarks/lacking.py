@@ -128,15 +128,17 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
 """Settings that a family has no default for, or whose defaults do not fit together; published models bring them."""
 CHOSEN_DEPTH = "what a layer reads is chosen by attention over what earlier blocks gave, so no one stream goes through"
 BACKBONE = "convolutions, each behind the other; its attention is in the class with a head"
+CELLS = "convolutions and recurrent cells, in stages of different width"
 REASONS: Mapping[str, str] = {
     "inkling2": CHOSEN_DEPTH,
     "inkling2_text": CHOSEN_DEPTH,
-    "encodec": "convolutions and recurrent cells, in stages of different width",
+    "encodec": CELLS,
     "mobilenet_v1": "convolutions, each behind the other, without a sum",
     "mra": "attention in blocks that are chosen by their scores, weighed without a softmax over all of them",
     "pp_ocrv6_small_rec": BACKBONE,
     "pp_ocrv6_tiny_rec": BACKBONE,
     "reformer": "reversible layers: two streams, inside an autograd function of their own",
+    "wavtokenizer_encoder": CELLS,
 }
 """Why families are drawn by blocks, as they compute."""
 DIFFUSERS_LACKING: Mapping[str, Mapping[str, Any]] = {
@@ -321,10 +323,8 @@ DIFFUSERS_LACKING: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings that a class of diffusers has no default for, or whose defaults do not fit together."""
 TWO_LENGTHS = "attention adds to some rows of the stream alone"
-MIXED = "each layer of places and each of moments are mixed by learned shares"
 DIFFUSERS_REASONS: Mapping[str, str] = {
     "HeliosTransformer3DModel": TWO_LENGTHS,
-    "UNetSpatioTemporalConditionModel": MIXED,
     "AutoencoderKLQwenImage": "convolutions in stages, with attention in the middle",
     "AutoencoderKLWan": "convolutions in stages, with attention in the middle",
 }

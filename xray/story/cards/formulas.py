@@ -25,7 +25,7 @@ from xray.story.type_sizes import LABEL, NOTE
 ADDENDS = {
     OTHER_PARTS: "scores of other parts",
     OF_QUERIES: "what is made of Q",
-    OF_SCORES: "what is made of the scores",
+    OF_SCORES: OF_SCORES.removeprefix("+ ").lower(),
 }
 ADDED_ONCE = ("bias", "other scores", "earlier scores", *ADDENDS.values())
 ATTENTION, WIDTH = "attention", "width of one head, d_k"
